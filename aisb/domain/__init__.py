@@ -1,0 +1,1 @@
+"""Values and rules: pure, no file, no process, no clock."""

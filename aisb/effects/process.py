@@ -1,0 +1,171 @@
+"""
+The one place that starts programs.
+
+A `Command` is a value: built by a pure function, compared whole in a test, printed by
+`--dry-run`, run by a `Runner`. It starts from an empty environment plus what rootless
+podman needs, with stdin closed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from aisb.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PASSED_ON = ("HOME", "LANG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS")
+SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run: argv, the seconds it may take, and the exit codes that mean success."""
+
+    argv: tuple[str, ...]
+    timeout_seconds: float
+    ok: frozenset[int] = frozenset({0})
+    environment: Mapping[str, str] = field(default_factory=dict)
+    input: bytes | None = None
+    pass_fds: tuple[int, ...] = ()
+    cwd: str = "/"
+
+    def as_shell(self) -> str:
+        """One line that can be pasted into a shell."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a command ended. A signal n is -n, as `subprocess` has it."""
+
+    code: int
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
+class Runner(Protocol):
+    """What runs commands: the system, or a script of answers in a test."""
+
+    def run(self, command: Command) -> Finished:
+        """Run to the end and return what came out. Raises CommandError when it cannot start or takes too long."""
+
+    def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
+        """Run with stdout and stderr merged, `on_line` for each line, `on_tick` about once a second; the exit code."""
+
+
+def closed_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of every program that aisb starts."""
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {"PATH": SAFE_PATH, **kept, **extra}
+
+
+class SystemRunner:
+    """Runs commands for real."""
+
+    def run(self, command: Command) -> Finished:
+        """See `Runner.run`."""
+        try:
+            done = subprocess.run(
+                command.argv,
+                input=command.input,
+                stdin=subprocess.DEVNULL if command.input is None else None,
+                capture_output=True,
+                env=closed_environment(command.environment),
+                pass_fds=command.pass_fds,
+                timeout=command.timeout_seconds,
+                cwd=command.cwd,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise _not_found(command) from error
+        except subprocess.TimeoutExpired as error:
+            raise _too_slow(command) from error
+        return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
+        """See `Runner.stream`."""
+        import selectors
+
+        try:
+            process = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=closed_environment(command.environment),
+                pass_fds=command.pass_fds,
+                cwd=command.cwd,
+            )
+        except FileNotFoundError as error:
+            raise _not_found(command) from error
+        if process.stdout is None:
+            raise AssertionError("a pipe was asked for")
+        deadline = time.monotonic() + command.timeout_seconds
+        with process, selectors.DefaultSelector() as selector:
+            try:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                _pump(process.stdout.fileno(), selector, on_line, on_tick, deadline)
+                return process.wait(timeout=max(1.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired as error:
+                raise _too_slow(command) from error
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+
+
+def _pump(
+    source: int,
+    selector: object,
+    on_line: Callable[[str], None],
+    on_tick: Callable[[], None],
+    deadline: float,
+) -> None:
+    import selectors
+
+    if not isinstance(selector, selectors.BaseSelector):
+        raise TypeError("a selector is needed")
+    rest = b""
+    while time.monotonic() < deadline:
+        if not selector.select(timeout=1.0):
+            on_tick()
+            continue
+        data = os.read(source, 65536)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            on_line(line.decode("utf-8", "replace"))
+    if rest:
+        on_line(rest.decode("utf-8", "replace"))
+
+
+def run_ok(runner: Runner, command: Command) -> Finished:
+    """Run a command and return how it ended; an exit code that is not in `ok` is a CommandError."""
+    finished = runner.run(command)
+    if finished.code not in command.ok:
+        raise CommandError(_failure(command, finished), hint=_last_lines(finished.stderr))
+    return finished
+
+
+def _failure(command: Command, finished: Finished) -> str:
+    ended = f"was ended by signal {-finished.code}" if finished.code < 0 else f"exited {finished.code}"
+    return f"{command.as_shell()} {ended}"
+
+
+def _last_lines(text: bytes) -> str:
+    return "\n".join(text.decode("utf-8", "replace").strip().splitlines()[-5:])
+
+
+def _not_found(command: Command) -> CommandError:
+    return CommandError(f"{command.argv[0]} was not found", hint="install it, or run: aisb doctor")
+
+
+def _too_slow(command: Command) -> CommandError:
+    return CommandError(f"{command.as_shell()} took longer than {command.timeout_seconds:g} s")

@@ -1,0 +1,1 @@
+"""From values to text: pure, same values, same bytes."""
