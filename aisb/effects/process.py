@@ -9,6 +9,7 @@ podman needs, with stdin closed.
 from __future__ import annotations
 
 import os
+import selectors
 import shlex
 import subprocess
 import time
@@ -91,8 +92,7 @@ class SystemRunner:
 
     def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
         """See `Runner.stream`."""
-        import selectors
-
+        deadline = time.monotonic() + command.timeout_seconds
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -105,13 +105,10 @@ class SystemRunner:
             )
         except FileNotFoundError as error:
             raise _not_found(command) from error
-        if process.stdout is None:
-            raise AssertionError("a pipe was asked for")
-        deadline = time.monotonic() + command.timeout_seconds
-        with process, selectors.DefaultSelector() as selector:
+        with process:
             try:
-                selector.register(process.stdout, selectors.EVENT_READ)
-                _pump(process.stdout.fileno(), selector, on_line, on_tick, deadline)
+                if process.stdout is not None:
+                    _pump(process.stdout.fileno(), on_line, on_tick, deadline)
                 return process.wait(timeout=max(1.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired as error:
                 raise _too_slow(command) from error
@@ -121,27 +118,21 @@ class SystemRunner:
 
 
 def _pump(
-    source: int,
-    selector: object,
-    on_line: Callable[[str], None],
-    on_tick: Callable[[], None],
-    deadline: float,
+    source: int, on_line: Callable[[str], None], on_tick: Callable[[], None], deadline: float
 ) -> None:
-    import selectors
-
-    if not isinstance(selector, selectors.BaseSelector):
-        raise TypeError("a selector is needed")
     rest = b""
-    while time.monotonic() < deadline:
-        if not selector.select(timeout=1.0):
-            on_tick()
-            continue
-        data = os.read(source, 65536)
-        if not data:
-            break
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            on_line(line.decode("utf-8", "replace"))
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        while time.monotonic() < deadline:
+            if not selector.select(timeout=1.0):
+                on_tick()
+                continue
+            data = os.read(source, 65536)
+            if not data:
+                break
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                on_line(line.decode("utf-8", "replace"))
     if rest:
         on_line(rest.decode("utf-8", "replace"))
 
@@ -164,7 +155,7 @@ def _last_lines(text: bytes) -> str:
 
 
 def _not_found(command: Command) -> CommandError:
-    return CommandError(f"{command.argv[0]} was not found", hint="install it, or run: aisb doctor")
+    return CommandError(f"{command.argv[0]} was not found", hint="install it and try again")
 
 
 def _too_slow(command: Command) -> CommandError:
