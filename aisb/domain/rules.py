@@ -159,7 +159,11 @@ class Engine:
 
 def _denied(name: str, port: int, reason: str) -> Verdict:
     add = name if port in WEB_PORTS else f"{name}:{port}"
-    return Verdict(allowed=False, reason=reason, add="" if name.endswith(OWN_SUFFIX) else add)
+    return Verdict(allowed=False, reason=reason, add="" if _is_own(name) else add)
+
+
+def _is_own(name: str) -> bool:
+    return name == OWN_SUFFIX or name.endswith("." + OWN_SUFFIX)
 
 
 def _same_name(one: str, other: str) -> bool:

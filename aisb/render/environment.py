@@ -13,7 +13,7 @@ from aisb.assets import asset_path
 @cache
 def _environment() -> Environment:
     # Plain text for programs: HTML escaping would change it. Only canonical values reach a template.
-    return Environment(  # noqa: S701
+    return Environment(
         loader=FileSystemLoader(asset_path("templates")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,

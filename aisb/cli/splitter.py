@@ -1,0 +1,87 @@
+"""
+Where aisb's part of the command line ends.
+
+    aisb [run] FLAG* ( -- COMMAND ARG* | HARNESS-ARG* )
+
+The first word that is not one of our flags ends our part: it and all that follows belong to the
+harness, byte for byte. A parser that read on would let an argument of the harness widen the policy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aisb.domain.options import BY_FLAG, FLAG, SHORT_FLAGS
+from aisb.errors import UsageError
+
+
+class Split(NamedTuple):
+    """
+    A command line taken apart.
+
+    `flags` are (name, value) pairs in order, a plain flag's value is "". Exactly one of `command`
+    (after `--`) and `harness` (everything else) is not None, unless both are absent: then `harness` is ().
+    """
+
+    verb: str
+    flags: tuple[tuple[str, str], ...]
+    command: tuple[str, ...] | None
+    harness: tuple[str, ...]
+    rest: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether the flag was given."""
+        return any(flag == name for flag, _ in self.flags)
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """All values of the flag, in order."""
+        return tuple(value for flag, value in self.flags if flag == name)
+
+
+def split(arguments: list[str], verbs: frozenset[str]) -> Split:
+    """Take the command line apart. Raises UsageError for a flag of ours that cannot be read."""
+    words = list(arguments)
+    if words and words[0] in verbs and words[0] != "run":
+        return Split(words[0], (), None, (), tuple(words[1:]))
+    if words and words[0] == "run":
+        del words[0]
+    flags: list[tuple[str, str]] = []
+    while words:
+        if words[0] == "--":
+            return Split("run", tuple(flags), _command(words[1:]), ())
+        flag = _take_flag(words)
+        if flag is None:
+            break
+        flags.append(flag)
+    return Split("run", tuple(flags), None, tuple(words))
+
+
+def _take_flag(words: list[str]) -> tuple[str, str] | None:
+    """Remove one of our flags, with its value, from the front of `words`; None where the harness begins."""
+    if words[0] in SHORT_FLAGS:
+        return SHORT_FLAGS[words.pop(0)], ""
+    name, equals, value = words[0].partition("=")
+    option = BY_FLAG.get(name)
+    if option is None:
+        return None
+    del words[0]
+    if option.kind == FLAG:
+        if equals:
+            raise UsageError(f"{name} takes no value", hint=f"write: {name}")
+        return option.name, ""
+    if equals:
+        return option.name, value
+    if not words or words[0].startswith("--"):
+        raise UsageError(f"{name} needs a value", hint=f"write: {name} {option.metavar}, or {name}=--VALUE")
+    return option.name, words.pop(0)
+
+
+def _command(words: list[str]) -> tuple[str, ...]:
+    if not words:
+        raise UsageError("there is no command after --", hint="write: aisb -- COMMAND ARG...")
+    return tuple(words)
+
+
+def first_unknown_flag(harness: tuple[str, ...]) -> str | None:
+    """The word that ended our part, where it looks like a flag."""
+    return harness[0] if harness and harness[0].startswith("-") and harness[0] != "-" else None

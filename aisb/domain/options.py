@@ -1,0 +1,60 @@
+"""
+The one table of options: the splitter, `--help`, the `AISB_*` variables, and what may set each.
+
+Nothing is imported here that a warm start would not need anyway.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FLAG = "flag"
+VALUE = "value"
+LIST = "list"
+
+
+class Option(NamedTuple):
+    """
+    One option of `aisb run`.
+
+    `kind` is `flag`, `value` (the last one counts) or `list` (they add up); `layers` names what may
+    set it besides the command line (`env`: the variable `AISB_<NAME>`).
+    """
+
+    name: str
+    kind: str
+    metavar: str
+    help: str
+    group: str
+    layers: tuple[str, ...] = ()
+
+
+NETWORK = "Network"
+INSIDE = "What is inside"
+PREVIEW = "Look before you run"
+OUTPUT = "Output"
+
+PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "seccomp")
+
+OPTIONS = (
+    Option("allow", LIST, "ENTRY", "a host that may be reached: example.com, exact:NAME, NAME:PORT", NETWORK),
+    Option("net", VALUE, "MODE", "allow (default): the allowlist; none: nothing; full: everything, unfiltered", NETWORK, ("env",)),
+    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused", INSIDE),
+    Option("install", LIST, "PKG", "a distribution package to add to the image: jq, or jq=1.7*", INSIDE),
+    Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, ("env",)),
+    Option("ca-bundle", VALUE, "FILE", "extra certificates to trust, in the build and in the sandbox", INSIDE, ("env",)),
+    Option("project", VALUE, "DIR", "the directory to mount at /project (default: here)", INSIDE),
+    Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
+    Option("shell", FLAG, "", "run a shell", INSIDE),
+    Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, ("env",)),
+    Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
+    *(Option(f"print-{what}", FLAG, "", f"print the rendered {what}, start nothing", PREVIEW) for what in PREVIEWS),
+    Option("timings", FLAG, "", "print how long each phase of the start took", OUTPUT, ("env",)),
+    Option("trace", FLAG, "", "print every command that aisb runs", OUTPUT, ("env",)),
+    Option("quiet", FLAG, "", "only errors (also -q)", OUTPUT, ("env",)),
+    Option("help", FLAG, "", "this text (also -h)", OUTPUT),
+    Option("version", FLAG, "", "aisb's version", OUTPUT),
+)
+
+BY_FLAG = {f"--{option.name}": option for option in OPTIONS}
+SHORT_FLAGS = {"-q": "quiet", "-h": "help"}

@@ -1,0 +1,41 @@
+"""
+Fewer entries with the same meaning: subsumed ones dropped, the rest sorted.
+
+squid refuses to start on `x.test` after `.x.test`, and equal meaning should share one gate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisb.domain.rules import BELOW, EXACT, TREE, NameEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def reduce_names(entries: Iterable[NameEntry]) -> tuple[NameEntry, ...]:
+    """The smallest sorted list of entries that allows the same names and ports."""
+    by_port: dict[int, set[tuple[str, str]]] = {}
+    for entry in entries:
+        for port in entry.ports:
+            by_port.setdefault(port, set()).add((entry.host, entry.match))
+    ports_of: dict[tuple[str, str], list[int]] = {}
+    for port in sorted(by_port):
+        for pair in _reduce_one_port(by_port[port]):
+            ports_of.setdefault(pair, []).append(port)
+    return tuple(NameEntry(host, match, tuple(ports)) for (host, match), ports in sorted(ports_of.items()))
+
+
+def _reduce_one_port(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    whole = {host for host, match in pairs if match == TREE or {(host, EXACT), (host, BELOW)} <= pairs}
+    merged = {(host, TREE) for host in whole} | {pair for pair in pairs if pair[0] not in whole}
+    open_below = {host for host, match in merged if match != EXACT}
+    return {(host, match) for host, match in merged if not open_below.intersection(_parents(host))}
+
+
+def _parents(host: str) -> Iterable[str]:
+    parent = host.partition(".")[2]
+    while parent:
+        yield parent
+        parent = parent.partition(".")[2]
