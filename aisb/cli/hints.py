@@ -35,7 +35,11 @@ def nearest_flag(flag: str) -> str | None:
 
 def _late_flag(split: Split) -> str | None:
     late = next((word for word in split.harness[1:] if word.partition("=")[0] in BY_FLAG), None)
-    return f"{late} comes after the agent's arguments began, so it goes to the agent; aisb's flags come first" if late else None
+    return (
+        f"{late} comes after the agent's arguments began, so it goes to the agent; aisb's flags come first"
+        if late
+        else None
+    )
 
 
 def _looks_like_a_command(split: Split) -> str | None:

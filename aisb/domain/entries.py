@@ -32,7 +32,9 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
 _HOST_PORT = re.compile(r"host:(?P<port>[0-9]+)")
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?")
+_ADDRESS = re.compile(
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?"
+)
 _BARE_V6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:/[0-9]{1,3})?")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@]*@)?(?P<rest>[^/?#]*).*", re.IGNORECASE)
 _PREFIXES = (("exact:", EXACT), ("=", EXACT), ("below:", BELOW), ("*.", BELOW))
@@ -190,7 +192,9 @@ def _refuse_what_means_too_much(text: str, host: str, match: str, port: str) -> 
         raise _refused(text, f"names below {OWN_SUFFIX} are aisb's own", "api.example.com")
     if match != EXACT and _is_public_suffix(host):
         raise _refused(
-            text, f"everything below {host!r} belongs to many owners", f"api.{host}, or exact:{host} if you mean that one name"
+            text,
+            f"everything below {host!r} belongs to many owners",
+            f"api.{host}, or exact:{host} if you mean that one name",
         )
 
 

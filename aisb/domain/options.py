@@ -38,11 +38,25 @@ PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "seccomp")
 
 OPTIONS = (
     Option("allow", LIST, "ENTRY", "a host that may be reached: example.com, exact:NAME, NAME:PORT", NETWORK),
-    Option("net", VALUE, "MODE", "allow (default): the allowlist; none: nothing; full: everything, unfiltered", NETWORK, ("env",)),
+    Option(
+        "net",
+        VALUE,
+        "MODE",
+        "allow (default): the allowlist; none: nothing; full: everything, unfiltered",
+        NETWORK,
+        ("env",),
+    ),
     Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused", INSIDE),
     Option("install", LIST, "PKG", "a distribution package to add to the image: jq, or jq=1.7*", INSIDE),
     Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, ("env",)),
-    Option("ca-bundle", VALUE, "FILE", "extra certificates to trust, in the build and in the sandbox", INSIDE, ("env",)),
+    Option(
+        "ca-bundle",
+        VALUE,
+        "FILE",
+        "extra certificates to trust, in the build and in the sandbox",
+        INSIDE,
+        ("env",),
+    ),
     Option("project", VALUE, "DIR", "the directory to mount at /project (default: here)", INSIDE),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
     Option("shell", FLAG, "", "run a shell", INSIDE),

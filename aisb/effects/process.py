@@ -21,7 +21,14 @@ from aisb.errors import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-PASSED_ON = ("HOME", "LANG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS")
+PASSED_ON = (
+    "HOME",
+    "LANG",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "DBUS_SESSION_BUS_ADDRESS",
+)
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -117,9 +124,7 @@ class SystemRunner:
                     process.terminate()
 
 
-def _pump(
-    source: int, on_line: Callable[[str], None], on_tick: Callable[[], None], deadline: float
-) -> None:
+def _pump(source: int, on_line: Callable[[str], None], on_tick: Callable[[], None], deadline: float) -> None:
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(source, selectors.EVENT_READ)

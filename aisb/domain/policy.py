@@ -1,0 +1,110 @@
+"""
+The policy: one frozen object from which everything else is rendered.
+
+Every value in it went through its door already; each allow item remembers where it came from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aisb.domain.entries import (
+    AddressEntry,
+    Entry,
+    HostPortEntry,
+    PresetEntry,
+    RuleEntry,
+    parse_entry,
+    split_entries,
+)
+from aisb.domain.reduce import reduce_names
+from aisb.domain.rules import VERSION, NameEntry
+from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ALLOW = "allow"
+NONE = "none"
+FULL = "full"
+NET_MODES = (ALLOW, NONE, FULL)
+
+_NOT_YET = {
+    AddressEntry: "address entries are",
+    PresetEntry: "presets are",
+    HostPortEntry: "ports of the host are",
+    RuleEntry: "method and path rules are",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AllowItem:
+    """An entry and where it was written: a flag, or file:line."""
+
+    entry: Entry
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a run may do."""
+
+    net: str
+    allow: tuple[AllowItem, ...]
+    environment: tuple[str, ...]
+    base_image: str
+    install: tuple[str, ...]
+    project: str
+    home_volume: str
+    ca_bundle: str
+
+    @property
+    def names(self) -> tuple[NameEntry, ...]:
+        """The name entries, reduced to the fewest that mean the same."""
+        return reduce_names(item.entry for item in self.allow if isinstance(item.entry, NameEntry))
+
+
+def parse_net_mode(text: str) -> str:
+    """`allow`, `none` or `full`."""
+    if text not in NET_MODES:
+        raise UsageError(f"--net {text!r} is not a mode", hint="write: --net allow, --net none or --net full")
+    return text
+
+
+def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem, ...]:
+    """
+    The allow items of (text, origin) pairs, sorted.
+
+    An empty list is an error where the mode is `allow`: it would be a sandbox that nobody asked for.
+    """
+    items = {AllowItem(parse_entry(text), origin) for argument, origin in sourced for text in split_entries(argument)}
+    for item in items:
+        _refuse_what_is_not_enforced(item.entry)
+    if net == ALLOW and not items:
+        raise UsageError(
+            "nothing is allowed yet: name the hosts that the agent may reach",
+            hint="write: aisb --allow llm.example.com, or --net none for no network at all",
+        )
+    if net != ALLOW and items:
+        raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
+    return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+
+
+def _refuse_what_is_not_enforced(entry: Entry) -> None:
+    what = _NOT_YET.get(type(entry))
+    if what:
+        raise UsageError(
+            f"--allow {entry.text()!r}: {what} understood but not enforced by this version",
+            hint="name the host: example.com, or example.com:5432",
+        )
+
+
+def policy_json(names: Iterable[NameEntry]) -> str:
+    """The canonical JSON that the gate reads: same meaning, same bytes; no origins, no host paths."""
+    document = {
+        "names": [{"host": name.host, "match": name.match, "ports": list(name.ports)} for name in names],
+        "version": VERSION,
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n"

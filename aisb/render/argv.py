@@ -1,0 +1,98 @@
+"""
+podman's argv for a sandbox. A value: compared whole in a test, printed by `--dry-run`, run as it is.
+
+Nothing here has a default that switches a protection off.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# What ip, nft and setpriv need before the drop; root in the sandbox has nothing else, DAC_OVERRIDE included.
+CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
+
+PROJECT_TARGET = "/project"
+HOME_TARGET = "/home/sandbox"
+SESSION_TARGET = "/run/aisb"
+SOCKET_TARGET = "/run/aisb/gate"
+IDENTITY_FILES = ("passwd", "group", "hosts", "resolv.conf")
+
+
+class Mount(NamedTuple):
+    """A bind mount, or a named volume where `source` has no slash."""
+
+    source: str
+    target: str
+    read_only: bool
+
+    def option(self) -> str:
+        """The value of podman's `--mount`, CSV-quoted: a comma or a quote in a path stays in the path."""
+        kind = "bind" if self.source.startswith("/") else "volume"
+        fields = [f"type={kind}", _csv(f"src={self.source}"), _csv(f"dst={self.target}")]
+        return ",".join([*fields, "ro"] if self.read_only else fields)
+
+
+class SandboxView(NamedTuple):
+    """What differs between one sandbox and the next."""
+
+    podman: str
+    run: str
+    image: str
+    network: str
+    seccomp: str
+    workdir: str
+    mounts: tuple[Mount, ...]
+    labels: tuple[tuple[str, str], ...]
+    stdin: bool
+    terminal: bool
+    command: tuple[str, ...]
+
+
+def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
+    """The whole command line of one sandbox."""
+    return (
+        "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
+        view.podman, "run", "--rm",
+        "--name", container_name(view.run),
+        "--hostname", "sandbox",
+        "--pull=never",
+        "--network", view.network,
+        "--no-hosts",
+        "--http-proxy=false",
+        "--log-driver", "none",
+        "--detach-keys=",
+        "--systemd=false",
+        "--userns", "keep-id:uid=1000,gid=1000",
+        "--user", "0",
+        "--cap-drop", "all",
+        *(f"--cap-add={capability}" for capability in CAPABILITIES),
+        "--security-opt", "no-new-privileges",
+        "--security-opt", f"seccomp={view.seccomp}",
+        "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
+        "--preserve-fds", "2",
+        *(f"--label={name}={value}" for name, value in view.labels),
+        *(f"--mount={mount.option()}" for mount in view.mounts),
+        "--workdir", view.workdir,
+        *(("--interactive",) if view.stdin else ()),
+        *(("--tty",) if view.terminal else ()),
+        view.image,
+        *view.command,
+    )  # fmt: skip
+
+
+def container_name(run: str) -> str:
+    """The container's name for a run."""
+    return f"aisb-run-{run}"
+
+
+def session_mounts(session: str, sockets: str | None) -> tuple[Mount, ...]:
+    """What aisb itself puts in: the rendered files of this run, and the directory of its gate socket."""
+    identity = tuple(Mount(f"{session}/{name}", f"/etc/{name}", read_only=True) for name in IDENTITY_FILES)
+    gate = (Mount(sockets, SOCKET_TARGET, read_only=True),) if sockets else ()
+    return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
+
+
+def _csv(field: str) -> str:
+    if any(character in field for character in ',"\n'):
+        return '"' + field.replace('"', '""') + '"'
+    return field

@@ -1,0 +1,80 @@
+"""passwd, group, hosts and resolv.conf of a sandbox, and the variables that its command gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisb.render.argv import HOME_TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RESOLVER = "198.18.0.1"
+PROXY = "http://127.0.0.1:3128"
+NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0"
+CA_BUNDLE = "/run/user/1000/aisb/ca-bundle.pem"
+PATH = "/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+INHERITED = ("TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM")
+CA_VARIABLES = (
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "GIT_SSL_CAINFO",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+)
+
+
+def passwd(user: str) -> str:
+    """Accounts by their numbers: the command's has the host user's name, so that `whoami` tells the truth."""
+    return (
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+        "aisb-relay:x:999:999:relay:/nonexistent:/usr/sbin/nologin\n"
+        f"{user}:x:1000:1000:{user}:{HOME_TARGET}:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    )
+
+
+def group(user: str) -> str:
+    """Groups to go with `passwd`."""
+    return f"root:x:0:\ntty:x:5:\naisb-relay:x:999:\n{user}:x:1000:\nnogroup:x:65534:\n"
+
+
+def hosts() -> str:
+    """Only the sandbox's own names: everything else is asked of the relay."""
+    return "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n"
+
+
+def resolv_conf() -> str:
+    """The address is redirected to the relay whatever it is; this one belongs to nobody."""
+    return f"nameserver {RESOLVER}\noptions timeout:2 attempts:2\n"
+
+
+def command_environment(
+    *, user: str, net: str, inherited: Mapping[str, str], given: Mapping[bytes, bytes], extra_certificates: bool
+) -> dict[bytes, bytes]:
+    """All variables of the command, and nothing else of the host's. What the user gave wins."""
+    own = {
+        "HOME": HOME_TARGET,
+        "LANG": "C.UTF-8",
+        "LOGNAME": user,
+        "PATH": PATH,
+        "SHELL": "/bin/bash",
+        "USER": user,
+        "XDG_RUNTIME_DIR": "/run/user/1000",
+        **{name: inherited[name] for name in INHERITED if inherited.get(name)},
+    }
+    if net == "allow":
+        own |= {name: PROXY for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+        own |= {"no_proxy": NO_PROXY, "NO_PROXY": NO_PROXY}
+    if extra_certificates:
+        own |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE) | {"NODE_USE_SYSTEM_CA": "1"}
+    return {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in own.items()} | dict(given)
+
+
+def environment_block(environment: Mapping[bytes, bytes]) -> bytes:
+    """The variables as they travel: `NAME=VALUE`, each ended by NUL, sorted by name."""
+    return b"".join(name + b"=" + environment[name] + b"\0" for name in sorted(environment))
