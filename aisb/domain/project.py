@@ -1,0 +1,56 @@
+"""Which directory may be a project: not the whole disk, not a home, not what aisb itself lives in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from aisb.errors import UsageError
+
+# Nothing below these is anybody's project.
+_SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+# These hold many people's things; what is below them may well be a project.
+_SYSTEM_TOPS = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp")
+_SECRET_TREES = (".ssh", ".gnupg", ".aws", ".kube")
+
+
+def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
+    """
+    `path`, which is absolute and resolved, if it may be mounted; otherwise a UsageError with the reason.
+
+    `own` are the directories of aisb itself. There is no override: mount a directory below instead.
+    """
+    hint = "change to the project's own directory, or name it: --project DIR"
+    if not _is_clean(path):
+        raise UsageError(
+            f"the project's path {path!r} has a line break or is not UTF-8, which podman cannot mount", hint
+        )
+    if path in _SYSTEM_TOPS or any(_is_within(path, tree) for tree in _SYSTEM_TREES):
+        raise UsageError(f"{path} is a system directory, not a project", hint)
+    if _is_within(home, path):
+        raise UsageError(f"{path} holds your home directory: everything in it would be the agent's", hint)
+    if any(_is_within(path, f"{home}/{tree}") for tree in _SECRET_TREES):
+        raise UsageError(f"{path} holds credentials, not a project", hint)
+    for directory in own:
+        if _is_within(path, directory) or _is_within(directory, path):
+            raise UsageError(f"{path} holds aisb's own files ({directory}), which decide what a sandbox may do", hint)
+    return path
+
+
+def _is_clean(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return not any(character in path for character in "\n\r\0")
+
+
+def _is_within(path: str, tree: str) -> bool:
+    return path == tree or path.startswith(tree.rstrip("/") + "/")
+
+
+def home_volume(project: str) -> str:
+    """The name of the project's home volume: readable, and unique by the path's hash."""
+    name = re.sub(r"[^a-z0-9]+", "-", project.rpartition("/")[2].lower()).strip("-")[:24] or "project"
+    digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"aisb-home-{name}-{digest[:6]}"

@@ -1,0 +1,195 @@
+"""
+What this machine offers: podman, its version, its storage, and a network for the gate.
+
+Asked once and remembered by the files that decide it, so that a warm start asks nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.effects.process import SAFE_PATH, Command, Runner, run_ok
+from aisb.effects.state import make_private, read_if_there, write_whole
+from aisb.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OLDEST = (4, 3)
+PASTA_SINCE = (4, 4)
+_PROBE_SECONDS = 30
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+
+
+class Host(NamedTuple):
+    """The facts that a run depends on."""
+
+    podman: str
+    version: tuple[int, int]
+    storage_driver: str
+    network: str
+
+
+def need_ordinary_user() -> None:
+    """Raises Unavailable for root: without a user namespace of an ordinary user there is nothing to drop to."""
+    if os.getuid() == 0 or os.geteuid() == 0:
+        raise Unavailable("aisb does not run as root", hint="run it as an ordinary user; it needs no privilege")
+
+
+def find_program(name: str, path: str = SAFE_PATH) -> str | None:
+    """The absolute path of a program, looked up in the system's directories only."""
+    for directory in path.split(":"):
+        candidate = f"{directory}/{name}"
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None
+
+
+def need_host(cache: str, runner: Runner, search_path: str) -> Host:
+    """This machine's facts, from the cache where nothing that decides them has changed."""
+    podman = find_program("podman", search_path)
+    if podman is None:
+        raise Unavailable(
+            "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
+        )
+    stamp = _stamp(podman)
+    remembered = _remembered(f"{cache}/host.json", stamp)
+    if remembered is not None:
+        return remembered
+    need_subordinate_ids()
+    host = ask_podman(podman, runner)
+    make_private(cache)
+    write_whole(f"{cache}/host.json", json.dumps({"stamp": stamp, "host": host}).encode())
+    return host
+
+
+def _stamp(podman: str) -> list[str]:
+    home = os.environ.get("HOME", "/")
+    config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    deciding = (
+        podman,
+        find_program("pasta") or "no pasta",
+        find_program("slirp4netns") or "no slirp4netns",
+        "/etc/containers/storage.conf",
+        "/etc/containers/containers.conf",
+        f"{config}/containers/storage.conf",
+        f"{config}/containers/containers.conf",
+        "/etc/subuid",
+    )
+    return [f"{path} {_identity(path)}" for path in deciding]
+
+
+def _identity(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "-"
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def _remembered(path: str, stamp: list[str]) -> Host | None:
+    text = read_if_there(path)
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        podman, version, driver, network = document["host"]
+        return Host(podman, tuple(version), driver, network) if document["stamp"] == stamp else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def ask_podman(podman: str, runner: Runner) -> Host:
+    """Ask podman about itself. Raises Unavailable with the cause and the fix."""
+    said = runner.run(Command(argv=(podman, "--version"), timeout_seconds=_PROBE_SECONDS))
+    text = said.stdout.decode("utf-8", "replace")
+    match = _VERSION.search(text)
+    if said.code != 0 or not text.lower().startswith("podman") or match is None:
+        raise Unavailable(
+            f"{podman} is not podman: it says {text.strip()[:80]!r}", hint="install podman itself, 4.3 or newer"
+        )
+    version = (int(match[1]), int(match[2]))
+    if version < OLDEST:
+        raise Unavailable(f"podman {version[0]}.{version[1]} is too old", hint="install podman 4.3 or newer")
+    command = Command(argv=(podman, "info", "--format", "{{json .}}"), timeout_seconds=_PROBE_SECONDS)
+    info = _parse_info(run_ok(runner, command).stdout)
+    return Host(podman, version, info, _gate_network(version))
+
+
+def _parse_info(output: bytes) -> str:
+    """The storage driver, once podman says that it is local and rootless."""
+    try:
+        info = json.loads(output)
+        if info["host"].get("serviceIsRemote"):
+            raise Unavailable(
+                "podman here is a client of another machine", hint="unset CONTAINER_HOST; aisb needs podman itself"
+            )
+        if not info["host"]["security"]["rootless"]:
+            raise Unavailable("podman does not run rootless", hint="run aisb as an ordinary user")
+        return str(info["store"]["graphDriverName"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unavailable("podman info said something that aisb cannot read", hint="try: podman info") from error
+
+
+def _gate_network(version: tuple[int, int]) -> str:
+    if version >= PASTA_SINCE and find_program("pasta"):
+        return "pasta"
+    if find_program("slirp4netns"):
+        return "slirp4netns"
+    raise Unavailable(
+        "neither pasta nor slirp4netns is there: the gate has no way out",
+        hint="install one: apt-get install passt, or apt-get install slirp4netns",
+    )
+
+
+def need_subordinate_ids() -> None:
+    """Raises Unavailable where the user has no range of subordinate ids."""
+    import pwd
+
+    user = pwd.getpwuid(os.getuid()).pw_name
+    for path in ("/etc/subuid", "/etc/subgid"):
+        lines = (read_if_there(path) or b"").decode("utf-8", "replace").splitlines()
+        if not _has_range(lines, (user, str(os.getuid()))):
+            raise Unavailable(
+                f"{user} has no range of 65536 ids in {path}",
+                hint=f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}",
+            )
+
+
+def _has_range(lines: Iterable[str], owners: tuple[str, str]) -> bool:
+    fields = (line.split(":") for line in lines)
+    return any(
+        len(field) == 3 and field[0] in owners and field[2].isdecimal() and int(field[2]) >= 65536 for field in fields
+    )
+
+
+def host_addresses() -> tuple[str, ...]:
+    """
+    The addresses of this host's interfaces, sorted: the gate may not dial them.
+
+    Read from /proc: the v4 ones are the local entries of the routing trie.
+    """
+    return tuple(sorted(_local_v4() | _local_v6()))
+
+
+def _local_v4() -> set[str]:
+    found: set[str] = set()
+    last = ""
+    for line in (read_if_there("/proc/net/fib_trie") or b"").decode("ascii", "replace").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] in ("|--", "+--"):
+            last = words[1]
+        elif words[:2] == ["/32", "host"] and words[2:] == ["LOCAL"]:
+            found.add(last)
+    return {address for address in found if not address.startswith("127.")}
+
+
+def _local_v6() -> set[str]:
+    import ipaddress
+
+    lines = (read_if_there("/proc/net/if_inet6") or b"").decode("ascii", "replace").splitlines()
+    addresses = {str(ipaddress.IPv6Address(int(line.split()[0], 16))) for line in lines if line.split()}
+    return addresses - {"::1"}

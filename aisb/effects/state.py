@@ -1,0 +1,87 @@
+"""aisb's own directories, and files in them that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A socket's path ends at 107 bytes; what aisb adds is /aisb/g/<12>/r/<8>/s/gate.sock.
+_LONGEST_SOCKET_PATH = 107
+_ADDED = len("/aisb/g/0123456789ab/r/01234567/s/gate.sock")
+
+
+class Directories(NamedTuple):
+    """Where aisb keeps things: all of it the caller's, none of it readable by others."""
+
+    runtime: str
+    cache: str
+    state: str
+    config: str
+
+    def own(self) -> tuple[str, ...]:
+        """Every directory that no sandbox may hold."""
+        return (self.runtime, self.cache, self.state, self.config)
+
+
+def directories(environ: Mapping[str, str]) -> Directories:
+    """aisb's directories by the XDG variables. Raises Unavailable where there is no usable runtime directory."""
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        raise Unavailable("HOME is not set to an absolute path", hint="log in as an ordinary user")
+    return Directories(
+        runtime=f"{_runtime_directory(environ)}/aisb",
+        cache=f"{environ.get('XDG_CACHE_HOME') or home + '/.cache'}/ai-sandbox",
+        state=f"{environ.get('XDG_STATE_HOME') or home + '/.local/state'}/ai-sandbox",
+        config=f"{environ.get('XDG_CONFIG_HOME') or home + '/.config'}/ai-sandbox",
+    )
+
+
+def _runtime_directory(environ: Mapping[str, str]) -> str:
+    path = environ.get("XDG_RUNTIME_DIR", "")
+    hint = "log in through a session of your own (loginctl enable-linger keeps it), or: export XDG_RUNTIME_DIR=/run/user/$(id -u)"
+    if not path.startswith("/"):
+        raise Unavailable("XDG_RUNTIME_DIR is not set: there is no private directory for sockets", hint=hint)
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise Unavailable(f"XDG_RUNTIME_DIR {path}: {error.strerror}", hint=hint) from error
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022:
+        raise Unavailable(f"XDG_RUNTIME_DIR {path} is not a directory that is yours alone", hint=hint)
+    if len(os.fsencode(path)) + _ADDED > _LONGEST_SOCKET_PATH:
+        raise Unavailable(f"XDG_RUNTIME_DIR {path} is too long for a socket's path", hint=hint)
+    return path
+
+
+def make_private(path: str) -> str:
+    """Make the directory and its parents, 0700, and return it."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_if_there(path: str) -> bytes | None:
+    """The file's content, or None where there is no such file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
