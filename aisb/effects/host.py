@@ -137,12 +137,17 @@ def _parse_info(output: bytes) -> str:
 def _gate_network(version: tuple[int, int]) -> str:
     if version >= PASTA_SINCE and find_program("pasta"):
         return "pasta"
-    if find_program("slirp4netns"):
-        return "slirp4netns"
-    raise Unavailable(
-        "neither pasta nor slirp4netns is there: the gate has no way out",
-        hint="install one: apt-get install passt, or apt-get install slirp4netns",
-    )
+    return "slirp4netns" if find_program("slirp4netns") else ""
+
+
+def need_network(host: Host) -> str:
+    """How a container here reaches the network. Only the gate and `--net full` need it."""
+    if not host.network:
+        raise Unavailable(
+            "neither pasta nor slirp4netns is there: the gate has no way out",
+            hint="install one: apt-get install passt, or apt-get install slirp4netns",
+        )
+    return host.network
 
 
 def need_subordinate_ids() -> None:

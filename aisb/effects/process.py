@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from aisb.errors import CommandError
+from aisb.errors import CommandError, InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -165,3 +165,17 @@ def _not_found(command: Command) -> CommandError:
 
 def _too_slow(command: Command) -> CommandError:
     return CommandError(f"{command.as_shell()} took longer than {command.timeout_seconds:g} s")
+
+
+def spawn(argv: tuple[str, ...], descriptors: Mapping[int, int], extra: Mapping[str, str]) -> int:
+    """
+    Start a program that shares this terminal and return its process id.
+
+    `descriptors` maps the numbers that it shall see to descriptors of ours; it gets 0, 1, 2 and
+    these, nothing else. The caller waits for it.
+    """
+    for descriptor in descriptors.values():
+        if descriptor in descriptors:
+            raise InternalError(f"descriptor {descriptor} is both a source and a target")
+    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
+    return os.posix_spawn(argv[0], argv, closed_environment(extra), file_actions=actions)

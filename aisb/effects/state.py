@@ -45,7 +45,7 @@ def directories(environ: Mapping[str, str]) -> Directories:
 
 def _runtime_directory(environ: Mapping[str, str]) -> str:
     path = environ.get("XDG_RUNTIME_DIR", "")
-    hint = "log in through a session of your own (loginctl enable-linger keeps it), or: export XDG_RUNTIME_DIR=/run/user/$(id -u)"
+    hint = "log in through a session of your own, or: export XDG_RUNTIME_DIR=/run/user/$(id -u)"
     if not path.startswith("/"):
         raise Unavailable("XDG_RUNTIME_DIR is not set: there is no private directory for sockets", hint=hint)
     try:

@@ -68,7 +68,7 @@ def command_environment(
         **{name: inherited[name] for name in INHERITED if inherited.get(name)},
     }
     if net == "allow":
-        own |= {name: PROXY for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+        own |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
         own |= {"no_proxy": NO_PROXY, "NO_PROXY": NO_PROXY}
     if extra_certificates:
         own |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE) | {"NODE_USE_SYSTEM_CA": "1"}

@@ -1,0 +1,261 @@
+"""
+The gate's life, seen from the host: start it where there is none, wait until it has proved itself, ask
+it to listen for a run.
+
+Every run holds a shared lock on the gate's directory, and the gate stops only by taking that lock
+exclusively: a run that starts never meets a gate that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import selectors
+import socket
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.effects.process import Command, Runner, run_ok
+from aisb.effects.state import read_if_there
+from aisb.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+START_SECONDS = 20.0
+ANSWER_SECONDS = 10.0
+LOCK_SECONDS = 20.0
+_LOG_LINES = 20
+
+
+class GatePlan(NamedTuple):
+    """All that a gate is made of."""
+
+    key: str
+    image: str
+    files: Mapping[str, str]
+
+    @property
+    def short(self) -> str:
+        """What the container's name and the start lines show."""
+        return self.key[:12]
+
+    @property
+    def container(self) -> str:
+        """The container's name."""
+        return f"aisb-gate-{self.short}"
+
+
+class Gate(NamedTuple):
+    """A gate that has proved itself. `lock` is the shared lock that this run holds on it."""
+
+    directory: str
+    lock: int
+    warm: bool
+
+
+def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[str], tuple[str, ...]]) -> Gate:
+    """The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it."""
+    directory = _prepare(plan, runtime)
+    lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
+    try:
+        if _answers(directory):
+            return Gate(directory, lock, warm=True)
+        start = _lock(f"{directory}/start", fcntl.LOCK_EX)
+        try:
+            if _answers(directory):
+                return Gate(directory, lock, warm=True)
+            _start(plan, directory, runner, argv_of(directory))
+        finally:
+            os.close(start)
+    except BaseException:
+        os.close(lock)
+        raise
+    return Gate(directory, lock, warm=False)
+
+
+def open_run(gate: Gate, run: str) -> None:
+    """Have the gate listen on the run's own socket."""
+    ask(gate.directory, {"op": "open", "run": run})
+
+
+def close_run(gate: Gate, run: str) -> dict[str, object]:
+    """Have the gate drop the run's socket and connections; its counts of allowed and denied."""
+    return ask(gate.directory, {"op": "close", "run": run})
+
+
+def ask(directory: str, question: dict[str, str], seconds: float = ANSWER_SECONDS) -> dict[str, object]:
+    """One question on the gate's control socket. Raises Unavailable for no answer or a refusal."""
+    try:
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(seconds)
+            control.connect(f"{directory}/ctl.sock")
+            control.sendall(json.dumps(question).encode() + b"\n")
+            answer = json.loads(_read_line(control))
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"the gate does not answer: {error}", hint=_log_tail(directory)) from error
+    if not isinstance(answer, dict) or answer.get("ok") is not True:
+        said = answer.get("error", "nothing") if isinstance(answer, dict) else "nonsense"
+        raise Unavailable(f"the gate says: {said}", hint=_log_tail(directory))
+    return answer
+
+
+def _read_line(control: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = control.recv(65536)
+        if not piece:
+            raise OSError("it hung up")
+        data += piece
+    return data
+
+
+def _prepare(plan: GatePlan, runtime: str) -> str:
+    """The gate's directory, filled. Raises Unavailable where it belongs to another key of the same name."""
+    directory = f"{runtime}/g/{plan.short}"
+    if _key_of(directory) == plan.key:
+        return directory
+    os.makedirs(f"{runtime}/g", mode=0o700, exist_ok=True)
+    os.makedirs(f"{directory}/conf", exist_ok=True)
+    os.makedirs(f"{directory}/r", exist_ok=True)
+    held = _lock(f"{directory}/start", fcntl.LOCK_EX)
+    try:
+        if _key_of(directory) not in (None, plan.key):
+            raise Unavailable(
+                f"two policies share the short name {plan.short}", hint=f"remove {directory} and try again"
+            )
+        for path, mode in ((directory, 0o711), (f"{directory}/conf", 0o755), (f"{directory}/r", 0o711)):
+            os.chmod(path, mode)
+        for name, text in sorted(plan.files.items()):
+            _write_public(f"{directory}/conf/{name}", text)
+        _write_public(f"{directory}/key", plan.key)
+    finally:
+        os.close(held)
+    return directory
+
+
+def _key_of(directory: str) -> str | None:
+    key = read_if_there(f"{directory}/key")
+    return None if key is None else key.decode("ascii", "replace")
+
+
+def _write_public(path: str, text: str) -> None:
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def _lock(path: str, kind: int) -> int:
+    """The lock, waited for no longer than a gate needs to end."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                raise Unavailable(f"{path} is held by a gate that does not end", hint="try again in a minute") from None
+            time.sleep(0.005)
+        else:
+            return descriptor
+
+
+def _answers(directory: str) -> bool:
+    """Whether a gate listens and has proved itself. A gate that hangs is "could not tell": an error."""
+    if not os.path.exists(f"{directory}/ctl.sock"):
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(ANSWER_SECONDS)
+        try:
+            probe.connect(f"{directory}/ctl.sock")
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+    return True
+
+
+def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]) -> None:
+    """Start the container and wait until the gate says that it is proved."""
+    _remove_leftovers(plan, directory, runner, argv[0])
+    ready, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        _run_detached(argv, theirs, runner)
+        os.close(theirs)
+        theirs = -1
+        said = _await_line(ready, START_SECONDS)
+    finally:
+        os.close(ready)
+        if theirs >= 0:
+            os.close(theirs)
+    if said != "ready":
+        runner.run(Command(argv=(argv[0], "rm", "--force", "--time", "0", plan.container), timeout_seconds=30))
+        reason = said.removeprefix("failed ") if said else f"it was not ready within {START_SECONDS:g} s, or ended"
+        raise Unavailable(f"the gate did not start: {reason}", hint=_log_tail(directory))
+
+
+def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
+    """`podman run --detach` with the readiness pipe as descriptor 3."""
+    with _as_descriptor_3(ready) as descriptor:
+        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,)))
+
+
+class _as_descriptor_3:  # noqa: N801  # read as a verb: with _as_descriptor_3(pipe) as descriptor
+    """podman hands on descriptors by number, from 3 upward: the pipe must be number 3 for a moment."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._saved = -1
+
+    def __enter__(self) -> int:
+        if self._descriptor != 3:
+            try:
+                self._saved = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 10)
+            except OSError:
+                self._saved = -1
+            os.dup2(self._descriptor, 3, inheritable=False)
+        return 3
+
+    def __exit__(self, *unused: object) -> None:
+        if self._descriptor == 3:
+            return
+        if self._saved >= 0:
+            os.dup2(self._saved, 3, inheritable=False)
+            os.close(self._saved)
+        else:
+            os.close(3)
+
+
+def _remove_leftovers(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:
+    """A container of that name that does not answer is dead or wedged; nobody can be using it any more."""
+    exists = Command(argv=(podman, "container", "exists", plan.container), timeout_seconds=30, ok=frozenset({0, 1}))
+    if run_ok(runner, exists).code == 0:
+        run_ok(runner, Command(argv=(podman, "rm", "--force", "--time", "0", plan.container), timeout_seconds=30))
+    for leftover in ("ctl.sock", "log"):
+        if os.path.lexists(f"{directory}/{leftover}"):
+            os.unlink(f"{directory}/{leftover}")
+
+
+def _await_line(descriptor: int, seconds: float) -> str:
+    """The first line from the pipe, "" where the other side closes it or takes too long."""
+    data = b""
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while b"\n" not in data and selector.select(max(0.0, deadline - time.monotonic())):
+            piece = os.read(descriptor, 4096)
+            if not piece:
+                break
+            data += piece
+    return data.partition(b"\n")[0].decode("utf-8", "replace")
+
+
+def _log_tail(directory: str) -> str:
+    lines = (read_if_there(f"{directory}/log") or b"").decode("utf-8", "replace").splitlines()
+    return "\n".join(["the gate's log ends:", *(_printable(line) for line in lines[-_LOG_LINES:])]) if lines else ""
+
+
+def _printable(line: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in line)

@@ -1,0 +1,64 @@
+"""A run's own directory: what was rendered for it, and the directory of its gate socket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Session(NamedTuple):
+    """The directory of one run."""
+
+    run: str
+    path: str
+
+    @property
+    def files(self) -> str:
+        """Mounted read-only at /run/aisb in the sandbox."""
+        return f"{self.path}/run"
+
+    @property
+    def sockets(self) -> str:
+        """Mounted read-only at /run/aisb/gate; the gate makes the socket in it."""
+        return f"{self.path}/s"
+
+
+def new_run_id() -> str:
+    """Eight hex digits: short, because a socket's path must be."""
+    return os.urandom(4).hex()
+
+
+def open_session(parent: str, run: str, files: Mapping[str, str]) -> Session:
+    """
+    Make the directory of a run and write its files.
+
+    Root in the sandbox is a subordinate id without DAC_OVERRIDE, so what it reads is world-readable;
+    the runtime directory above is 0700.
+    """
+    session = Session(run, f"{parent}/{run}")
+    os.makedirs(parent, mode=0o711, exist_ok=True)
+    os.mkdir(session.path, 0o711)
+    os.mkdir(session.files, 0o755)
+    os.mkdir(session.sockets, 0o711)
+    os.mkdir(f"{session.files}/gate", 0o755)
+    for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711)):
+        os.chmod(directory, mode)
+    for name, text in files.items():
+        _write_public(f"{session.files}/{name}", text)
+    return session
+
+
+def close_session(session: Session) -> None:
+    """Remove the run's directory; a part that is gone already is no trouble."""
+    shutil.rmtree(session.path, ignore_errors=True)
+
+
+def _write_public(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        os.fchmod(descriptor, 0o644)
+        file.write(text)
