@@ -1,0 +1,61 @@
+"""
+Start a command as the account inside a host of the laboratory.
+
+The caller stays outside; the child joins the holder's namespaces, drops to the account and becomes the command, with the
+caller's stdin, stdout, stderr, terminal and process group.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+
+from laboratory.settings import ACCOUNT
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def join(pid: int, kind: str) -> None:
+    """
+    Move this process into the `kind` ("mnt", "net") namespace of process `pid`.
+    """
+    with open(f"/proc/{pid}/ns/{kind}") as namespace:
+        if _libc.setns(namespace.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"setns {kind} of {pid}")
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    mounts_of: int,
+    network_of: int,
+    group: str,
+    environment: Mapping[str, str],
+    directory: str,
+) -> int:
+    """
+    Fork the command and return its process id.
+
+    `group` is the directory of the control group, seen from outside: whatever the command starts is in it as well.
+    """
+    account = pwd.getpwnam(ACCOUNT)
+    child = os.fork()
+    if child:
+        return child
+    try:
+        with open(os.path.join(group, "cgroup.procs"), "w") as procs:
+            procs.write("0")
+        join(network_of, "net")
+        join(mounts_of, "mnt")
+        os.setgroups([account.pw_gid])
+        os.setgid(account.pw_gid)
+        os.setuid(account.pw_uid)
+        os.umask(0o022)
+        os.chdir(directory)
+        os.execvpe(argv[0], argv, environment)
+    except BaseException as error:
+        os.write(2, f"lab: {argv[0]}: {error}\n".encode(errors="surrogateescape"))
+    finally:
+        os._exit(126)

@@ -1,0 +1,80 @@
+"""
+A host in a folder: another Debian release, made by mmdebstrap from the machine's own apt sources.
+"""
+
+from __future__ import annotations
+
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from laboratory import machine
+from laboratory.settings import ACCOUNT, FOLDER_PACKAGES, Host, LabError
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_APT_SETTING = re.compile(r"Acquire::(Check-|Retries|https?::).*")
+
+
+def sources(suite: str) -> str:
+    """
+    The machine's apt sources, however they are written down, for another release.
+    """
+    here = machine.codename()
+    listed = machine.output(
+        "apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+    )
+    lines = {line for line in listed.splitlines() if line.split()[2].split("-")[0] == here}
+    if not lines:
+        raise LabError(f"apt knows no source of {here or 'this system'} to take {suite} from")
+    return "".join(re.sub(rf" {here}\b", f" {suite}", line) + "\n" for line in sorted(lines))
+
+
+def need_folder(host: Host) -> None:
+    """
+    Make the folder once (about a minute); it is there whole or not at all.
+    """
+    wanted = f"{host.suite}\n{' '.join(FOLDER_PACKAGES)}\n"
+    stamp = host.cache / "root.stamp"
+    if host.folder.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
+        return
+    started = time.monotonic()
+    machine.say(f"making {host.name} in a folder with mmdebstrap (about a minute)")
+    fresh = host.cache / "root.new"
+    for old in (fresh, host.folder):
+        if old.exists():
+            shutil.rmtree(old)
+    settings = host.cache / "apt.conf"
+    dump = machine.output("apt-config", "dump", "--no-empty").splitlines()
+    settings.write_text("".join(line + "\n" for line in dump if _APT_SETTING.fullmatch(line)))
+    # mmdebstrap mounts /proc and /sys into the folder: a namespace of its own keeps that from the machine.
+    done = subprocess.run(
+        (
+            "unshare", "--mount", "--propagation", "private",
+            "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
+            f"--aptopt={settings}", f"--keyring={KEYRING}", f"--include={','.join(FOLDER_PACKAGES)}",
+            host.suite, str(fresh), "-",
+        ),
+        input=sources(host.suite), text=True, stdout=sys.stderr,
+    )  # fmt: skip
+    if done.returncode:
+        raise LabError(f"mmdebstrap exited {done.returncode}; see above")
+    fresh.rename(host.folder)
+    stamp.write_text(wanted)
+    machine.say(f"made {host.name} in {time.monotonic() - started:.0f} s")
+
+
+def write_account(root: Path, account: pwd.struct_passwd) -> None:
+    """
+    The machine's account, with the same ids and ranges, in the folder's own files.
+    """
+    for file in ("passwd", "group", "subuid", "subgid"):
+        lines = [line for line in (Path("/etc") / file).read_text().splitlines() if line.startswith(f"{ACCOUNT}:")]
+        target = root / "etc" / file
+        kept = target.read_text().splitlines() if target.exists() else []
+        kept = [line for line in kept if not line.startswith(f"{ACCOUNT}:")]
+        target.write_text("\n".join((*kept, *lines)) + "\n")
+    (root / account.pw_dir.lstrip("/")).mkdir(parents=True, exist_ok=True)
