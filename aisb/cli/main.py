@@ -1,0 +1,56 @@
+"""Verbs, and the one place that prints errors and exits."""
+
+from __future__ import annotations
+
+import sys
+
+from aisb import __version__
+from aisb.cli.output import say
+from aisb.errors import AisbError
+
+VERBS = frozenset({"run", "build", "version"})
+
+
+def main(arguments: list[str]) -> int:
+    """Run aisb and return its exit code."""
+    try:
+        return _dispatch(arguments)
+    except AisbError as error:
+        say(error.message)
+        for line in error.hint.splitlines():
+            say(f"  {line}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our answer is gone: there is nobody left to tell.
+        sys.stderr.close()
+        return 141
+
+
+def _dispatch(arguments: list[str]) -> int:
+    from aisb.cli.splitter import split
+
+    taken = split(arguments, VERBS)
+    if taken.has("version"):
+        return _version()
+    if taken.has("help"):
+        from aisb.cli.help import print_help
+
+        return print_help(run=arguments[:1] == ["run"])
+    if taken.verb == "run":
+        from aisb.cli.run import run
+
+        return run(taken)
+    return _verb(taken.verb, taken.rest)
+
+
+def _version() -> int:
+    sys.stdout.write(f"aisb {__version__}\n")
+    return 0
+
+
+def _verb(verb: str, words: tuple[str, ...]) -> int:
+    from aisb.cli.verbs import run_verb
+
+    return run_verb(verb, list(words))

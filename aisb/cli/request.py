@@ -1,0 +1,123 @@
+"""From a command line and `AISB_*` to a request: plain text still, but each item knows where it came from."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.options import LIST, OPTIONS, VALUE
+from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aisb.cli.splitter import Split
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TRUE = {"1", "true", "yes"}
+_FALSE = {"", "0", "false", "no"}
+DEFAULT_HARNESS = ("pi",)
+SHELL = ("/bin/bash", "-l")
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    net: str
+    allow: tuple[tuple[str, str], ...]
+    environment: tuple[str, ...]
+    install: tuple[str, ...]
+    base_image: str
+    ca_bundle: str
+    project: str | None
+    command: tuple[str, ...]
+    settings: frozenset[str]
+
+    def has(self, name: str) -> bool:
+        """Whether a plain flag is on."""
+        return name in self.settings
+
+
+def read_request(split: Split, environ: Mapping[str, str], default_base: str) -> Request:
+    """The request of a command line. Raises UsageError for what cannot be meant."""
+    scalars = _scalars(split, environ)
+    settings = _settings(split, environ)
+    if "no-cwd" in settings and "project" in scalars:
+        raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
+    return Request(
+        net=scalars.get("net", "allow"),
+        allow=tuple((value, "--allow") for value in split.values("allow")),
+        environment=_environment_names(split.values("env")),
+        install=tuple(package for value in split.values("install") for package in value.split(",")),
+        base_image=scalars.get("base-image", default_base),
+        ca_bundle=scalars.get("ca-bundle", ""),
+        project=None if "no-cwd" in settings else scalars.get("project", "."),
+        command=_command(split, settings),
+        settings=settings,
+    )
+
+
+def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for option in OPTIONS:
+        if option.kind != VALUE:
+            continue
+        values = split.values(option.name)
+        variable = _variable(option.name)
+        if values:
+            found[option.name] = values[-1]
+        elif "env" in option.layers and environ.get(variable):
+            found[option.name] = environ[variable]
+    return found
+
+
+def _settings(split: Split, environ: Mapping[str, str]) -> frozenset[str]:
+    names = {option.name for option in OPTIONS if option.kind not in (VALUE, LIST)}
+    given = {flag for flag, _ in split.flags if flag in names}
+    from_environment = {
+        option.name
+        for option in OPTIONS
+        if option.name in names and "env" in option.layers and _is_on(environ, option.name)
+    }
+    return frozenset(given | from_environment)
+
+
+def _is_on(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(_variable(name), "").lower()
+    if value not in _TRUE | _FALSE:
+        raise UsageError(f"{_variable(name)}={value!r} is neither on nor off", hint="write 1 or 0")
+    return value in _TRUE
+
+
+def _variable(name: str) -> str:
+    return "AISB_" + name.upper().replace("-", "_")
+
+
+def _environment_names(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if "=" in value:
+            name = value.partition("=")[0]
+            raise UsageError(
+                f"--env {name}=...: a value on the command line shows in the process list",
+                hint=f"write: {name}=VALUE aisb --env {name} ...",
+            )
+        if not _NAME.fullmatch(value):
+            raise UsageError(f"--env {value!r} is not the name of a variable", hint="write: --env AI_API_TOKEN")
+    return tuple(dict.fromkeys(values))
+
+
+def read_variables(names: tuple[str, ...], environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The values of the variables to pass in, as bytes. Raises UsageError for one that is not set."""
+    missing = [name for name in names if os.fsencode(name) not in environ]
+    if missing:
+        raise UsageError(f"--env {missing[0]}: this variable is not set", hint=f"export {missing[0]}=... first")
+    return {os.fsencode(name): environ[os.fsencode(name)] for name in names}
+
+
+def _command(split: Split, settings: frozenset[str]) -> tuple[str, ...]:
+    if "shell" in settings:
+        if split.command is not None or split.harness:
+            raise UsageError("--shell takes no command", hint="write: aisb --shell, or: aisb -- COMMAND")
+        return SHELL
+    return split.command if split.command is not None else (*DEFAULT_HARNESS, *split.harness)
