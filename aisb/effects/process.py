@@ -8,15 +8,17 @@ podman needs, with stdin closed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import shlex
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from aisb.errors import CommandError, InternalError
+from aisb.errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +31,8 @@ PASSED_ON = (
     "XDG_DATA_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
 )
+# Python ignores these, and a program that we start would inherit that.
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -174,8 +178,13 @@ def spawn(argv: tuple[str, ...], descriptors: Mapping[int, int], extra: Mapping[
     `descriptors` maps the numbers that it shall see to descriptors of ours; it gets 0, 1, 2 and
     these, nothing else. The caller waits for it.
     """
-    for descriptor in descriptors.values():
-        if descriptor in descriptors:
-            raise InternalError(f"descriptor {descriptor} is both a source and a target")
-    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
-    return os.posix_spawn(argv[0], argv, closed_environment(extra), file_actions=actions)
+    # Sources are moved out of the way first: a target may be the number of another's source.
+    moved = {theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64) for theirs, ours in descriptors.items()}
+    actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in moved.items()]
+    try:
+        return os.posix_spawn(argv[0], argv, closed_environment(extra), file_actions=actions, setsigdef=_RESET)
+    except FileNotFoundError as error:
+        raise CommandError(f"{argv[0]} was not found", hint="install it and try again") from error
+    finally:
+        for descriptor in moved.values():
+            os.close(descriptor)
