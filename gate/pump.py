@@ -1,0 +1,203 @@
+"""
+Copies bytes both ways between two sockets until both sides have said all they had to say.
+
+Nothing is read that the other side cannot take: a slow reader slows its writer down, and a pair
+never holds more than one chunk a direction. An end of one direction is passed on as such, so that
+protocols which close half a connection work. There is no time limit: a silent stream stays.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import _socket
+
+from gate.loop import READ, WRITE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gate.loop import Loop, Timer
+
+CHUNK_BYTES = 65536
+# How long a client that was sent an answer of ours is given to read it.
+FAREWELL_SECONDS = 2.0
+
+# One buffer for all reads: there is one thread, and what cannot be passed on at once is copied out.
+_BUFFER = bytearray(CHUNK_BYTES)
+_VIEW = memoryview(_BUFFER)
+_SO_LINGER_NOW = b"\x01\0\0\0\0\0\0\0"
+
+
+class _Side:
+    """One of the two sockets: what is still to be sent to it, and which of its directions have ended."""
+
+    __slots__ = ("ended", "pending", "shut", "socket")
+
+    def __init__(self, socket: _socket.socket, pending: bytes) -> None:
+        self.socket = socket
+        self.pending = pending
+        self.ended = False
+        self.shut = False
+
+
+class Pump:
+    """Joins two connected, non-blocking sockets, and owns them: they are closed when it is done."""
+
+    __slots__ = ("_loop", "_on_done", "_one", "_other", "closed")
+
+    def __init__(
+        self,
+        loop: Loop,
+        one: _socket.socket,
+        other: _socket.socket,
+        on_done: Callable[[], None],
+        first_to_one: bytes = b"",
+    ) -> None:
+        self._loop = loop
+        self._on_done = on_done
+        self._one = _Side(one, first_to_one)
+        self._other = _Side(other, b"")
+        self.closed = False
+        self._flush(self._one)
+        self._settle()
+
+    def _on_one(self, events: int) -> None:
+        self._on_event(self._one, self._other, events)
+
+    def _on_other(self, events: int) -> None:
+        self._on_event(self._other, self._one, events)
+
+    def _on_event(self, side: _Side, peer: _Side, events: int) -> None:
+        if events & WRITE and side.pending:
+            self._flush(side)
+        # A hang-up or an error without READ shows in recv too.
+        if not self.closed and events & ~WRITE and not peer.pending and not side.ended:
+            self._move(side, peer)
+        self._settle()
+
+    def _move(self, source: _Side, target: _Side) -> None:
+        try:
+            count = source.socket.recv_into(_BUFFER)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        if not count:
+            source.ended = True
+            return
+        try:
+            sent = target.socket.send(_VIEW[:count])
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.abort()
+            return
+        if sent < count:
+            target.pending = bytes(_VIEW[sent:count])
+
+    def _flush(self, side: _Side) -> None:
+        if not side.pending:
+            return
+        try:
+            side.pending = side.pending[side.socket.send(side.pending) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+
+    def _settle(self) -> None:
+        """Pass ends on, close when all is said, and wait for what can happen next."""
+        if self.closed:
+            return
+        for side, peer in ((self._one, self._other), (self._other, self._one)):
+            if peer.ended and not side.pending and not side.shut:
+                side.shut = True
+                shut_down(side.socket)
+        if self._one.shut and self._other.shut:
+            self._close()
+            return
+        self._watch(self._one, self._other, self._on_one)
+        self._watch(self._other, self._one, self._on_other)
+
+    def _watch(self, side: _Side, peer: _Side, handler: Callable[[int], None]) -> None:
+        # A socket that waits for nothing is not watched at all: its hang-up would be reported without end.
+        wanted = 0 if side.ended or peer.pending else READ
+        self._loop.watch(side.socket.fileno(), wanted | (WRITE if side.pending else 0), handler)
+
+    def abort(self) -> None:
+        """End both connections by a reset: one of them was, and the other is to know."""
+        if self.closed:
+            return
+        for side in (self._one, self._other):
+            reset_on_close(side.socket)
+        self._close()
+
+    def _close(self) -> None:
+        self.closed = True
+        for side in (self._one, self._other):
+            self._loop.forget(side.socket.fileno())
+            side.socket.close()
+        self._on_done()
+
+
+class Farewell:
+    """
+    Sends a last answer and closes, without losing it.
+
+    A socket that is closed with unread bytes in it is reset, and the reset throws away what the
+    client has not read yet: so what still comes is read and dropped, for a short while.
+    """
+
+    __slots__ = ("_loop", "_on_done", "_pending", "_socket", "_timer")
+
+    def __init__(self, loop: Loop, socket: _socket.socket, answer: bytes, on_done: Callable[[], None]) -> None:
+        self._loop = loop
+        self._socket = socket
+        self._pending = answer
+        self._on_done = on_done
+        self._timer: Timer = loop.after(FAREWELL_SECONDS, self._close)
+        self._loop.watch(socket.fileno(), READ | WRITE, self._on_event)
+
+    def _on_event(self, events: int) -> None:
+        try:
+            if events & WRITE and self._pending:
+                self._pending = self._pending[self._socket.send(self._pending) :]
+                if not self._pending:
+                    shut_down(self._socket)
+                    self._loop.watch(self._socket.fileno(), READ, self._on_event)
+            if events & ~WRITE and not self._socket.recv_into(_BUFFER) and not self._pending:
+                self._close()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close()
+
+    def _close(self) -> None:
+        self._timer.cancel()
+        self._loop.forget(self._socket.fileno())
+        self._socket.close()
+        self._on_done()
+
+
+def shut_down(socket: _socket.socket) -> None:
+    """End our direction of a connection; one that is gone already is no error."""
+    try:
+        socket.shutdown(_socket.SHUT_WR)
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
+
+
+def reset_on_close(socket: _socket.socket) -> None:
+    """Make `close` send a reset, so that the client sees a refusal and not an orderly end."""
+    if socket.family != _socket.AF_UNIX:
+        socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, _SO_LINGER_NOW)
+
+
+def refuse(socket: _socket.socket) -> None:
+    """Close by a reset."""
+    reset_on_close(socket)
+    socket.close()
