@@ -18,6 +18,7 @@ import ipaddress
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from aisb.domain.hosts import LONGEST_NAME, canonical_name, parse_port
@@ -26,6 +27,8 @@ from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from publicsuffixlist import PublicSuffixList
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -177,7 +180,7 @@ def _parse_name_entry(text: str) -> NameEntry:
             break
     name, colon, port = rest.partition(":")
     try:
-        host = canonical_name(_a_label(name))
+        host = canonical_name(_a_label("" if set(rest) & set("/@?#") else name))
     except ValueError as error:
         raise _refused(text, "this is not a host name", _nearest(rest)) from error
     ports = (_port(text, port),) if colon else WEB_PORTS
@@ -199,10 +202,15 @@ def _refuse_what_means_too_much(text: str, host: str, match: str, port: str) -> 
 
 
 def _is_public_suffix(name: str) -> bool:
-    # Loading the list takes 40 ms: only while an entry is parsed, and a warm start does not parse.
+    return bool(_public_suffixes().publicsuffix(name) == name)
+
+
+@cache
+def _public_suffixes() -> PublicSuffixList:
+    # Loading the list takes 80 ms: only while an entry is parsed, and a warm start does not parse.
     from publicsuffixlist import PublicSuffixList
 
-    return bool(PublicSuffixList().publicsuffix(name) == name)
+    return PublicSuffixList()
 
 
 def _a_label(name: str) -> str:

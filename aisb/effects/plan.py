@@ -18,8 +18,6 @@ from aisb.effects.state import make_private, read_if_there, write_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisb.cli.request import Request
-
 
 class Plan(NamedTuple):
     """What a run is made of, as text and names only."""

@@ -1,0 +1,71 @@
+# make demo    the main job, on a fresh machine
+# make test    everything that can be proved here
+# make help    the rest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+
+.PHONY: help demo demo-clean test check unit tools e2e lint style build lab lab-up lab-down bench clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## the real agent in the sandbox, against an embedded model; installs what is missing
+	@tests/demo/run
+
+demo-clean: ## take back everything that the demo made
+	@tests/demo/clean
+
+test: check tools e2e ## lint, types, unit, golden, property, tool and end-to-end tests, the laboratory made by itself
+
+check: lint unit ## what can be checked without podman
+
+unit: $(VENV)/ready ## unit, golden and property tests
+	$(PYTEST) -q -n $(JOBS) tests/unit tests/golden tests/properties
+
+tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
+	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/tools
+
+e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
+	$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/e2e
+
+lint: $(VENV)/ready ## ruff, mypy, import-linter, shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@tests/shellcheck
+
+style: $(VENV)/ready ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+build: $(VENV)/ready ## the wheel
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+lab-up: ## make the laboratory: two hosts, a fake internet, both images
+	tests/lab/up
+
+lab-down: ## end the laboratory's processes
+	tests/lab/down
+
+# The text reaches the script byte for byte: make would eat every $$ of $(CMD).
+lab: export LAB_CMD := $(value CMD)
+lab: ## run CMD='...' in the laboratory (LAB_HOST=debian12 for the other host)
+	@tests/lab/run "$$LAB_CMD"
+
+bench: $(VENV)/ready lab-up ## measure, and compare with the targets
+	$(BIN)/python -m tests.bench
+
+$(VENV)/ready: pyproject.toml
+	tests/deps
+	python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+clean: ## remove what make made in this folder
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

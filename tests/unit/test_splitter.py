@@ -1,0 +1,112 @@
+"""The command line: where aisb's part ends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aisb.cli.hints import hints_for
+from aisb.cli.splitter import Split, split
+from aisb.domain.options import BY_FLAG, FLAG
+from aisb.errors import UsageError
+
+VERBS = frozenset({"run", "build", "version"})
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([], Split("run", (), None, ()), id="nothing runs the agent"),
+        pytest.param(["build", "--x"], Split("build", (), None, (), ("--x",)), id="a verb takes all that follows"),
+        pytest.param(["run", "build"], Split("run", (), None, ("build",)), id="no verb is looked for after run"),
+        pytest.param(
+            ["--allow", "a.test", "--allow=b.test", "-q", "--", "npm", "--", "--allow", "c.test"],
+            Split(
+                "run",
+                (("allow", "a.test"), ("allow", "b.test"), ("quiet", "")),
+                ("npm", "--", "--allow", "c.test"),
+                (),
+            ),
+            id="a command is everything after the first --",
+        ),
+        pytest.param(
+            ["--allow", "a.test", "pi", "--allow", "evil.test", "--", "x"],
+            Split("run", (("allow", "a.test"),), None, ("pi", "--allow", "evil.test", "--", "x")),
+            id="a flag after the first positional belongs to the agent",
+        ),
+        pytest.param(
+            ["--model", "x", "--allow", "evil.test"],
+            Split("run", (), None, ("--model", "x", "--allow", "evil.test")),
+            id="an unknown flag ends our part",
+        ),
+        pytest.param(["--al", "a.test"], Split("run", (), None, ("--al", "a.test")), id="flags are never abbreviated"),
+        pytest.param(["-qh"], Split("run", (), None, ("-qh",)), id="flags are never bundled"),
+        pytest.param(["--allow=--x"], Split("run", (("allow", "--x"),), None, ()), id="= takes any value"),
+        pytest.param(["--allow", "-x"], Split("run", (("allow", "-x"),), None, ()), id="one dash is a value"),
+        pytest.param(["", "--allow"], Split("run", (), None, ("", "--allow")), id="an empty word is the agent's"),
+    ],
+)
+def test_a_line_is_taken_apart(words: list[str], expected: Split) -> None:
+    assert split(words, VERBS) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["--"], "there is no command after --", id="an empty rest"),
+        pytest.param(["--allow"], "--allow needs a value", id="no value at the end"),
+        pytest.param(["--allow", "--net"], "--allow needs a value", id="a flag is no value"),
+        pytest.param(["--allow", "--"], "--allow needs a value", id="-- is no value"),
+        pytest.param(["--shell=yes"], "--shell takes no value", id="a value for a plain flag"),
+    ],
+)
+def test_a_flag_of_ours_that_cannot_be_read_is_an_error(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        split(words, VERBS)
+    assert caught.value.message == message
+
+
+ours = st.sampled_from([[flag] if option.kind == FLAG else [flag, "value"] for flag, option in sorted(BY_FLAG.items())])
+anything = st.text(max_size=12)
+
+
+@given(st.lists(ours, max_size=5), st.lists(anything, min_size=1, max_size=6))
+def test_a_command_arrives_byte_for_byte(flags: list[list[str]], command: list[str]) -> None:
+    taken = split([word for words in flags for word in words] + ["--", *command], VERBS)
+
+    assert (taken.command, taken.harness) == (tuple(command), ())
+
+
+@given(st.lists(ours, max_size=5), st.text(alphabet="abc", min_size=1), st.lists(anything, max_size=6))
+def test_nothing_after_the_first_positional_changes_our_flags(
+    flags: list[list[str]], positional: str, rest: list[str]
+) -> None:
+    before = [word for words in flags for word in words]
+
+    taken = split(["run", *before, positional, *rest], VERBS)
+
+    assert taken.harness == (positional, *rest)
+    assert taken.flags == split(["run", *before], VERBS).flags
+
+
+@pytest.mark.parametrize(
+    ("words", "hints"),
+    [
+        pytest.param(["--alow", "x"], ["--alow goes to the agent; aisb's own flag is --allow"], id="close to ours"),
+        pytest.param(
+            ["fix-it", "--allow", "x"],
+            ["--allow comes after the agent's arguments began, so it goes to the agent; aisb's flags come first"],
+            id="ours after the end",
+        ),
+        pytest.param(
+            ["sh", "-c", "x"],
+            ["this goes to the agent as a prompt; to run sh itself: aisb -- sh -c x"],
+            id="a program's name as a prompt",
+        ),
+        pytest.param(["mend the tests"], [], id="a prompt"),
+        pytest.param(["--", "sh"], [], id="a command"),
+    ],
+)
+def test_hints(words: list[str], hints: list[str]) -> None:
+    assert hints_for(split(words, VERBS)) == hints
