@@ -4,87 +4,140 @@ What the programs in tests/lab do.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from laboratory import enter, handover, world
-from laboratory.settings import ACCOUNT, HOME, LabError, need_host
+from laboratory import handover, job, machine, prepare, sinks, world
+from laboratory.account import environment, write_home
+from laboratory.settings import ACCOUNT, HOME, HOSTS, Host, LabError, need_host
+
+UNAVAILABLE = 69
+TIMED_OUT = 124
+DEFAULT_SECONDS = 120.0
 
 
-def environment(home: str) -> dict[str, str]:
+def main(program: Callable[[Sequence[str]], int], usage: str) -> None:
     """
-    The environment of a login on a host, and nothing of the caller's but the terminal.
+    Run a program of the laboratory; ValueError means that it was called in a way it does not know.
     """
-    uid = pwd.getpwnam(ACCOUNT).pw_uid
-    passed = {name: os.environ[name] for name in ("TERM", "COLORTERM") if name in os.environ}
-    return passed | {
-        "HOME": home,
-        "USER": ACCOUNT,
-        "LOGNAME": ACCOUNT,
-        "SHELL": "/bin/bash",
-        "LANG": "C.UTF-8",
-        "PATH": f"{HOME}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-        "XDG_RUNTIME_DIR": f"/run/user/{uid}",
-    }
-
-
-def write_home(home: str, *, settings: bool) -> None:
-    """
-    The files of a home directory: podman's storage, and root's settings for registries if asked for.
-    """
-    account = pwd.getpwnam(ACCOUNT)
-    files = {
-        ".config/containers/storage.conf": (
-            f'[storage]\ndriver = "overlay"\ngraphroot = "{HOME}/store"\n'
-            f'runroot = "/run/user/{account.pw_uid}/containers"\n'
-        )
-    }
-    if settings:
-        files |= {".config/pip/pip.conf": handover.pip_settings(), ".npmrc": handover.npm_settings()}
-    made = [home]
-    for name, text in files.items():
-        target = os.path.join(home, name)
-        parent = os.path.dirname(target)
-        while parent not in made:
-            made.append(parent)
-            parent = os.path.dirname(parent)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "w") as file:
-            file.write(text)
-        made.append(target)
-    for path in made:
-        os.chown(path, account.pw_uid, account.pw_gid)
-
-
-def host(arguments: Sequence[str], usage: str) -> int:
     try:
-        name, *options, command = _split(arguments)
-    except ValueError:
-        sys.stderr.write(usage)
-        return 2
-    net = "lab" if "--net=lab" in options else "machine"
-    try:
-        running = world.need(need_host(name))
+        code = program(sys.argv[1:])
+    except ValueError as error:
+        sys.stderr.write(f"lab: {error}\n{usage}")
+        code = 2
     except LabError as error:
         sys.stderr.write(f"lab: {error}\n")
-        return 69
-    home = os.path.join(running.host.home, "login")
-    os.makedirs(home, exist_ok=True)
-    write_home(home, settings=True)
-    child = enter.start(
+        code = UNAVAILABLE
+    sys.exit(code)
+
+
+def host(arguments: Sequence[str]) -> int:
+    if "--" not in arguments:
+        raise ValueError("there is no -- before the command")
+    cut = arguments.index("--")
+    options, command = arguments[:cut], arguments[cut + 1 :]
+    names = [option for option in options if option not in {"--net=machine", "--net=lab"}]
+    if len(names) != 1 or not command:
+        raise ValueError("one host and a command are needed")
+    net = "lab" if "--net=lab" in options else "machine"
+    running = world.need(need_host(names[0]))
+    write_home(str(running.host.home / "login"), settings=True)
+    code = job.run(
+        running,
         command,
-        mounts_of=running.processes["holder"].pid,
-        network_of=running.network(net),
-        group=os.path.join(running.groups, "kept"),
+        name="host",
+        net=net,
         environment=environment(f"{HOME}/login") | (handover.variables() if net == "machine" else {}),
         directory=f"{HOME}/login",
     )
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return 128 - code if code < 0 else code
+    assert code is not None
+    return code
 
 
-def _split(arguments: Sequence[str]) -> list:
-    cut = list(arguments).index("--")
-    return [*arguments[:cut], list(arguments[cut + 1 :])]
+def run(arguments: Sequence[str]) -> int:
+    """
+    LAB_HOST, LAB_TIMEOUT   which host; seconds (120)
+    LAB_ENV                 names of variables to hand over to the command
+    LAB_RECORD              file that gets the call's record, which `sinks` reads
+    LAB_HELD                the caller holds the host's lock already (the tests' fixture does)
+    LAB_KEEP                leave the call's home directory
+    """
+    if len(arguments) != 1:
+        raise ValueError("the command is one argument")
+    chosen = need_host(os.environ.get("LAB_HOST"))
+    seconds = float(os.environ.get("LAB_TIMEOUT") or DEFAULT_SECONDS)
+    running = world.need(chosen)
+    prepare.prepare(running)
+    name = os.urandom(4).hex()
+    home = f"{HOME}/calls/{name}"
+    handed = {key: os.environ[key] for key in os.environ.get("LAB_ENV", "").split() if key in os.environ}
+    with open(chosen.cache / "use.lock", "w") as lock:
+        if "LAB_HELD" not in os.environ:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        _make_call(str(chosen.home / "calls" / name))
+        start = sinks.position(chosen)
+        try:
+            code = job.run(
+                running,
+                ("/bin/sh", "-c", arguments[0]),
+                name=name,
+                net="lab",
+                environment=environment(home) | handed,
+                directory=f"{home}/project",
+                seconds=seconds,
+            )
+        finally:
+            sinks.write_record(chosen, start, os.environ.get("LAB_RECORD"))
+            if "LAB_KEEP" not in os.environ:
+                shutil.rmtree(chosen.home / "calls" / name, ignore_errors=True)
+    if code is None:
+        machine.say(f"ended everything after {seconds:g} s (LAB_TIMEOUT)")
+    return TIMED_OUT if code is None else code
+
+
+def _make_call(directory: str) -> None:
+    """
+    A fresh home directory, with the project in it.
+    """
+    account = pwd.getpwnam(ACCOUNT)
+    write_home(directory, settings=False)
+    os.mkdir(f"{directory}/project")
+    os.chown(f"{directory}/project", account.pw_uid, account.pw_gid)
+    os.chmod(directory, 0o700)
+
+
+def up(arguments: Sequence[str]) -> int:
+    for chosen in _chosen(arguments):
+        running = world.need(chosen)
+        prepare.prepare(running, strict=True)
+        machine.say(f"{chosen.name} is up")
+    return 0
+
+
+def down(arguments: Sequence[str]) -> int:
+    for chosen in _chosen(arguments):
+        world.stop(chosen)
+    return 0
+
+
+def clean(arguments: Sequence[str]) -> int:
+    for chosen in _chosen(arguments):
+        world.stop(chosen)
+        shutil.rmtree(chosen.cache, ignore_errors=True)
+    return 0
+
+
+def show_sinks(arguments: Sequence[str]) -> int:
+    chosen = need_host(os.environ.get("LAB_HOST"))
+    if len(arguments) > 1:
+        raise ValueError("at most one record is read")
+    sys.stdout.buffer.write(sinks.read_record(chosen, arguments[0] if arguments else None))
+    return 0
+
+
+def _chosen(arguments: Sequence[str]) -> list[Host]:
+    return [need_host(name) for name in arguments or HOSTS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pwd
+import signal
 from collections.abc import Mapping, Sequence
 
 from laboratory.settings import ACCOUNT
@@ -34,17 +35,23 @@ def start(
     group: str,
     environment: Mapping[str, str],
     directory: str,
+    output: int | None = None,
 ) -> int:
     """
     Fork the command and return its process id.
 
     `group` is the directory of the control group, seen from outside: whatever the command starts is in it as well.
+    With `output` the command has no stdin, and its stdout and stderr go to that descriptor.
     """
     account = pwd.getpwnam(ACCOUNT)
     child = os.fork()
     if child:
         return child
     try:
+        # Python ignores these two; the command must not inherit that, nor the caller's blocked signals.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         with open(os.path.join(group, "cgroup.procs"), "w") as procs:
             procs.write("0")
         join(network_of, "net")
@@ -54,6 +61,10 @@ def start(
         os.setuid(account.pw_uid)
         os.umask(0o022)
         os.chdir(directory)
+        if output is not None:
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
         os.execvpe(argv[0], argv, environment)
     except BaseException as error:
         os.write(2, f"lab: {argv[0]}: {error}\n".encode(errors="surrogateescape"))

@@ -52,4 +52,7 @@ def local_paths() -> list[Path]:
     """
     text = "\n".join((pip_settings(), npm_settings(), *variables().values()))
     found = {Path(match[1]) for match in re.finditer(r"(?:^|[\s='\"])(?:file://)?(/[\w./+-]+)", text)}
-    return sorted(path for path in found if path.exists() and not path.is_relative_to("/etc/ssl") and path != Path("/usr"))
+    # An index on disk is a folder `simple` whose pages point to files beside it.
+    found = {path.parent if path.name == "simple" else path for path in found}
+    system = {Path("/"), Path("/usr"), Path("/etc")}
+    return sorted(path for path in found - system if path.exists() and not path.is_relative_to("/etc/ssl"))

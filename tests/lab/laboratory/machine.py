@@ -30,7 +30,9 @@ def output(*argv: str) -> str:
 
 def need_root() -> None:
     if os.geteuid() != 0:
-        raise LabError("the laboratory needs root: it makes namespaces and an account (as a user, run the tests directly)")
+        raise LabError(
+            "the laboratory needs root: it makes namespaces and an account (as a user, run the tests directly)"
+        )
 
 
 def codename() -> str:

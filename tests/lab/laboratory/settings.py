@@ -60,6 +60,11 @@ class Host(NamedTuple):
         return self.cache / "state"
 
     @property
+    def log(self) -> Path:
+        """What reached the fake internet, one JSON object a line."""
+        return self.cache / "sinks.jsonl"
+
+    @property
     def group(self) -> str:
         """The host's control group: two caches are two laboratories."""
         return f"aisb-lab/{self.name}-{hashlib.sha256(os.fsencode(CACHE)).hexdigest()[:8]}"

@@ -189,7 +189,7 @@ class _Starter:
     """
 
     def __init__(self, host: Host) -> None:
-        self.log = host.cache / "log"
+        self.log = host.cache / "daemons.log"
         self.processes: dict[str, Process] = {}
 
     def start(self, name: str, *argv: str) -> None:

@@ -1,0 +1,58 @@
+"""
+What a command finds when it runs as the laboratory's account: its environment and its home directory.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from laboratory import handover
+from laboratory.settings import ACCOUNT, HOME
+
+CA = f"{HOME}/ca.pem"
+"""The fake internet's certificate authority, as the account sees it."""
+
+
+def environment(home: str) -> dict[str, str]:
+    """
+    The environment of a login on a host, and nothing of the caller's but the terminal's kind.
+    """
+    passed = {name: os.environ[name] for name in ("TERM", "COLORTERM") if name in os.environ}
+    return passed | {
+        "HOME": home,
+        "USER": ACCOUNT,
+        "LOGNAME": ACCOUNT,
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "PATH": f"{HOME}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "XDG_RUNTIME_DIR": f"/run/user/{pwd.getpwnam(ACCOUNT).pw_uid}",
+        "LAB_CA": CA,
+        "AISB_CA_BUNDLE": CA,
+        "AISB_BASE_IMAGE": "bootstrap:trixie",
+    }
+
+
+def write_home(home: str, *, settings: bool) -> None:
+    """
+    The files of the home directory `home`: podman's storage, and with `settings` root's own for package registries.
+    """
+    account = pwd.getpwnam(ACCOUNT)
+    # One store and one runroot for all homes of a host; without the driver Debian 12's podman takes vfs.
+    files = {
+        ".config/containers/storage.conf": (
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{HOME}/store"\n'
+            f'runroot = "/run/user/{account.pw_uid}/containers"\n'
+        )
+    }
+    if settings:
+        files |= {".config/pip/pip.conf": handover.pip_settings(), ".npmrc": handover.npm_settings()}
+    os.makedirs(home, exist_ok=True)
+    for name, text in files.items():
+        path = os.path.join(home, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+    for path in (home, os.path.join(home, ".config"), *(os.path.join(home, name) for name in files)):
+        os.chown(path, account.pw_uid, account.pw_gid)
+        os.chown(os.path.dirname(path) if path != home else home, account.pw_uid, account.pw_gid)
