@@ -32,7 +32,7 @@ def new_run_id() -> str:
     return os.urandom(4).hex()
 
 
-def open_session(parent: str, run: str, files: Mapping[str, str]) -> Session:
+def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) -> Session:
     """
     Make the directory of a run and write its files.
 
@@ -49,6 +49,7 @@ def open_session(parent: str, run: str, files: Mapping[str, str]) -> Session:
         os.chmod(directory, mode)
     for name, text in files.items():
         _write_public(f"{session.files}/{name}", text)
+    _write_public(f"{session.path}/seccomp.json", seccomp)
     return session
 
 

@@ -1,0 +1,193 @@
+"""One run, from a plan to an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
+from aisb.effects.process import Command, run_ok
+from aisb.effects.session import Session, close_session, new_run_id, open_session
+from aisb.effects.state import make_private, read_if_there, write_whole
+from aisb.effects.supervise import Outcome, guardian, run_attached, sealed
+from aisb.errors import AisbError
+from aisb.render.argv import (
+    HOME_TARGET,
+    PROJECT_TARGET,
+    Mount,
+    SandboxView,
+    container_name,
+    sandbox_argv,
+    session_mounts,
+)
+from aisb.render.identity import environment_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from aisb.effects.plan import Plan
+    from aisb.effects.process import Runner
+    from aisb.effects.state import Directories
+
+_REMOVE_SECONDS = 30
+
+
+class Job(NamedTuple):
+    """What a run needs besides its plan."""
+
+    podman: str
+    network: str
+    directories: Directories
+    project: str
+    home_volume: str
+    command: tuple[str, ...]
+    environment: Mapping[bytes, bytes]
+    stdin: bool
+    terminal: bool
+
+
+class Ended(NamedTuple):
+    """How a run ended, and what its gate wrote down."""
+
+    outcome: Outcome
+    audit: tuple[str, ...]
+
+
+def mounts_of(job: Job, files: str, sockets: str | None) -> tuple[Mount, ...]:
+    """All mounts of a run: aisb's own, the home, and the project."""
+    project = (Mount(job.project, PROJECT_TARGET, read_only=False),) if job.project else ()
+    return (*session_mounts(files, sockets), Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
+
+
+def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str], ...]) -> SandboxView:
+    """What podman's argv is made of."""
+    gated = plan.net == "allow"
+    return SandboxView(
+        podman=job.podman,
+        run=session.run,
+        image=plan.sandbox_image,
+        network=job.network if plan.net == "full" else "none",
+        seccomp=f"{session.path}/seccomp.json",
+        workdir=PROJECT_TARGET if job.project else HOME_TARGET,
+        mounts=mounts_of(job, session.files, session.sockets if gated else None),
+        labels=labels,
+        stdin=job.stdin,
+        terminal=job.terminal,
+        command=job.command,
+    )
+
+
+def run(
+    job: Job,
+    plan: Plan,
+    runner: Runner,
+    gate_argv: Callable[[str], tuple[str, ...]],
+    on_ready: Callable[[Gate | None], None],
+) -> Ended:
+    """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
+    need_home(job, runner)
+    with _gate(plan, job, runner, gate_argv) as gate:
+        parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
+        session = open_session(parent, new_run_id(), plan.session_files, plan.seccomp)
+        remove = remove_command(job.podman, session.run)
+        with guardian(runner, remove, session):
+            try:
+                if gate:
+                    open_run(gate, session.run)
+                on_ready(gate)
+                outcome = _attached(job, plan, session, gate, runner)
+                return Ended(outcome, _audit(gate, session, job.directories.state))
+            finally:
+                close_session(session)
+
+
+def _attached(job: Job, plan: Plan, session: Session, gate: Gate | None, runner: Runner) -> Outcome:
+    labels = run_labels(session.run, job.project, plan.gate_key if gate else "")
+    variables = sealed(environment_block(job.environment))
+
+    def kill() -> None:
+        with contextlib.suppress(AisbError):
+            runner.run(remove_command(job.podman, session.run))
+
+    try:
+        argv = sandbox_argv(view_of(job, plan, session, labels))
+        return run_attached(argv, variables, gate.lock if gate else None, kill)
+    finally:
+        os.close(variables)
+
+
+@contextlib.contextmanager
+def _gate(plan: Plan, job: Job, runner: Runner, argv: Callable[[str], tuple[str, ...]]) -> Iterator[Gate | None]:
+    if plan.net != "allow":
+        yield None
+        return
+    wanted = GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
+    gate = need_gate(wanted, job.directories.runtime, runner, argv)
+    try:
+        yield gate
+    finally:
+        os.close(gate.lock)
+
+
+def remove_command(podman: str, run: str) -> Command:
+    """Take a run's container away, whatever state it is in."""
+    return Command(
+        argv=(podman, "rm", "--force", "--time", "0", "--ignore", container_name(run)),
+        timeout_seconds=_REMOVE_SECONDS,
+    )
+
+
+def run_labels(run: str, project: str, gate: str) -> tuple[tuple[str, str], ...]:
+    """What says that a container is ours, and whose."""
+    return (
+        ("aisb.role", "sandbox"),
+        ("aisb.run", run),
+        ("aisb.project", "".join(char if char.isprintable() else "?" for char in project)),
+        ("aisb.gate", gate),
+        ("aisb.owner", f"{os.getpid()} {_start_time()} {_boot_id()}"),
+    )
+
+
+def _start_time() -> str:
+    """When this process started, in clock ticks since boot: field 22 of /proc/self/stat (proc_pid_stat(5))."""
+    with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
+def _boot_id() -> str:
+    return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
+
+
+def need_home(job: Job, runner: Runner) -> None:
+    """The home volume, made with our labels at a project's first run; a stamp spares the question later."""
+    stamp = f"{job.directories.state}/homes/{job.home_volume}"
+    if os.path.exists(stamp):
+        return
+    exists = Command(argv=(job.podman, "volume", "exists", job.home_volume), timeout_seconds=30, ok=frozenset({0, 1}))
+    if run_ok(runner, exists).code == 1:
+        run_ok(runner, Command(argv=home_argv(job.podman, job.home_volume), timeout_seconds=30))
+    make_private(os.path.dirname(stamp))
+    write_whole(stamp, job.project.encode("utf-8", "surrogateescape"))
+
+
+def home_argv(podman: str, volume: str) -> tuple[str, ...]:
+    """The command that makes a home volume."""
+    return (podman, "volume", "create", "--label", "aisb.role=home", volume)
+
+
+def _audit(gate: Gate | None, session: Session, state: str) -> tuple[str, ...]:
+    """Have the gate close the run, move its audit to the run's record, and return its lines."""
+    if gate is None:
+        return ()
+    # A gate that died meanwhile has written what it could.
+    with contextlib.suppress(AisbError):
+        close_run(gate, session.run)
+    source = f"{session.path}/audit.jsonl"
+    if not os.path.exists(source):
+        return ()
+    record = make_private(f"{state}/runs/{session.run}")
+    shutil.move(source, f"{record}/audit.jsonl")
+    with open(f"{record}/audit.jsonl", encoding="utf-8", errors="replace") as file:
+        return tuple(file)

@@ -1,0 +1,76 @@
+"""What aisb says at the start and at the end of a run: short, and true to the policy."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_DENIALS = 20
+
+
+class StartView(NamedTuple):
+    """What the two start lines are made of."""
+
+    project: str
+    user_home: str
+    home_volume: str
+    net: str
+    names: int
+    gate: str
+    warm: bool
+
+
+def start_lines(view: StartView) -> tuple[str, str]:
+    """What is mounted, and what may be reached."""
+    return _mounted(view), _reachable(view)
+
+
+def _mounted(view: StartView) -> str:
+    if not view.project:
+        return f"no project mounted, home {view.home_volume}"
+    return f"{_short(view.project, view.user_home)} -> /project (rw), home {view.home_volume}"
+
+
+def _reachable(view: StartView) -> str:
+    if view.net == "none":
+        return "no network"
+    if view.net == "full":
+        return (
+            "WARNING: --net full: everything but this host's loopback can be reached, nothing is filtered or recorded"
+        )
+    names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
+    return f"allow {names}, 0 addresses; gate {view.gate} {'warm' if view.warm else 'started'}"
+
+
+def _short(path: str, home: str) -> str:
+    return "~" + path.removeprefix(home) if home and path.startswith(home + "/") else path
+
+
+def denial_lines(audit: Iterable[str]) -> list[str]:
+    """Each destination that was refused, how often and why, with the entry that would allow it."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for line in audit:
+        record = _record(line)
+        if record.get("decision") == "deny":
+            where = f"{record.get('host')}:{record.get('port')}" if record.get("port") else str(record.get("host"))
+            counts[(where, str(record.get("reason")), str(record.get("add") or ""))] += 1
+    lines = [_denial(where, reason, add, count) for (where, reason, add), count in counts.most_common(_MOST_DENIALS)]
+    rest = len(counts) - len(lines)
+    return [*lines, f"... and {rest} other destinations"] if rest > 0 else lines
+
+
+def _denial(where: str, reason: str, add: str, count: int) -> str:
+    times = f" ({count} times)" if count > 1 else ""
+    return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {add}" if add else "")
+
+
+def _record(line: str) -> dict[str, object]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
