@@ -61,7 +61,7 @@ def prepare(running: World, *, strict: bool = False) -> None:
     if _read(stamp) != wanted or strict:
         with world.locked(host.cache / "tree.lock"):
             _copy(wanted, _read(stamp) or {}, host.home / "tree")
-            _install(running, strict=strict)
+            _install(running, wanted, strict=strict)
             _build_images(running, wanted, strict=strict)
             stamp.write_text(json.dumps(wanted))
 
@@ -89,16 +89,18 @@ def _copy(wanted: Listing, present: Listing, target: Path) -> None:
         fresh.rename(copy)
 
 
-def _install(running: World, *, strict: bool) -> None:
+def _install(running: World, listing: Listing, *, strict: bool) -> None:
     """
     A virtual environment with the tree installed in place: the tree's own code is always current.
     """
     project = TREE / "pyproject.toml"
     if not project.exists():
         return
-    digest = hashlib.sha256(project.read_bytes()).hexdigest()
+    # The build wants files that the project file names, such as the readme.
+    beside = sorted(path for path in listing if "/" not in path)
+    digest = hashlib.sha256(project.read_bytes() + "\n".join(beside).encode()).hexdigest()
     script = f"rm -rf {HOME}/venv && python3 -m venv {HOME}/venv && {HOME}/venv/bin/pip install -q -e {HOME}/tree"
-    _step(running, "installing aisb", ("sh", "-c", script), digest, seconds=600, strict=strict, again=True)
+    _step(running, "installing aisb", ("sh", "-c", script), digest, seconds=600, strict=strict)
 
 
 def _build_images(running: World, listing: Listing, *, strict: bool) -> None:
@@ -106,17 +108,19 @@ def _build_images(running: World, listing: Listing, *, strict: bool) -> None:
         return
     inputs = {path: value for path, value in listing.items() if path.split("/")[0] in IMAGE_INPUTS}
     digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-    _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, strict=strict, again=strict)
+    _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, strict=strict)
 
 
-def _step(running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, strict: bool) -> None:
+def _step(
+    running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, strict: bool
+) -> None:
     """
-    Run `argv` as the account in the machine's network, once for each digest; a failed one only `again`.
+    Run `argv` as the account in the machine's network, once for each digest; a failed one again when `strict`.
     """
     host = running.host
     stamp = host.cache / f"{title.replace(' ', '-')}.stamp"
     last = stamp.read_text().split() if stamp.exists() else []
-    if last[:1] == [digest] and (last[1] == "done" or not again):
+    if last[:1] == [digest] and (last[1] == "done" or not strict):
         return
     log = host.cache / f"{title.replace(' ', '-')}.log"
     machine.say(f"{title} on {host.name} (log: {log})")
