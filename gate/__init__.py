@@ -1,1 +1,1 @@
-"""What runs inside the containers. Standard library only, and as little of it as possible: start-up is on every path."""
+"""What runs inside the containers. Standard library only, and little of it: start-up is on every path."""
