@@ -40,21 +40,22 @@ def need_ordinary_user() -> None:
 
 
 def find_program(name: str, path: str = SAFE_PATH) -> str | None:
-    """The absolute path of a program, looked up in the system's directories only."""
+    """The absolute path of a program."""
     for directory in path.split(":"):
         candidate = f"{directory}/{name}"
-        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+        if directory.startswith("/") and os.access(candidate, os.X_OK) and os.path.isfile(candidate):
             return candidate
     return None
 
 
-def need_host(cache: str, runner: Runner, search_path: str) -> Host:
+def need_host(cache: str, runner: Runner, search_path: str, project: str) -> Host:
     """This machine's facts, from the cache where nothing that decides them has changed."""
     podman = find_program("podman", search_path)
     if podman is None:
         raise Unavailable(
             "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
         )
+    _refuse_planted(podman, project)
     stamp = _stamp(podman)
     remembered = _remembered(f"{cache}/host.json", stamp)
     if remembered is not None:
@@ -64,6 +65,17 @@ def need_host(cache: str, runner: Runner, search_path: str) -> Host:
     make_private(cache)
     write_whole(f"{cache}/host.json", json.dumps({"stamp": stamp, "host": host}).encode())
     return host
+
+
+def _refuse_planted(program: str, project: str) -> None:
+    """Raises Unavailable for a program that an agent, or another user, may have put there."""
+    real = os.path.realpath(program)
+    if project and (program.startswith(project + "/") or real.startswith(project + "/")):
+        raise Unavailable(f"{program} lies in the project, where the agent can write it", hint="take it off your PATH")
+    for path in (os.path.dirname(program), real):
+        status = os.stat(path)
+        if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:
+            raise Unavailable(f"{path} can be written by others, so {program} is not run", hint=f"chmod go-w {path}")
 
 
 def _stamp(podman: str) -> list[str]:

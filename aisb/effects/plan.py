@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aisb.assets import asset_path, package_path
 from aisb.effects.state import make_private, read_if_there, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Plan(NamedTuple):
     """What a run is made of, as text and names only."""
 
     net: str
+    user: str
+    home_volume: str
     policy_lines: str
     names: int
     sandbox_image: str
@@ -47,7 +46,7 @@ class Question(NamedTuple):
     home_volume: str
     user: str
     pin: str
-    host_version: tuple[int, int]
+    network: str
     host_addresses: tuple[str, ...]
     podman_seccomp: str
     programs: str
@@ -58,19 +57,28 @@ def digest(question: Question) -> str:
     return hashlib.sha256(json.dumps(question).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def kept_plan(cache: str, question: Question, make: Callable[[Question], Plan]) -> Plan:
-    """The plan for this question: from the cache, or made and kept."""
-    path = f"{cache}/plans/{digest(question)}.json"
+def find_plan(cache: str, question: Question) -> Plan | None:
+    """The plan that was kept for this question."""
+    path = _path(cache, question)
     text = read_if_there(path)
-    if text is not None:
-        try:
-            return Plan(*json.loads(text))
-        except (ValueError, TypeError):
-            os.unlink(path)
-    plan = make(question)
-    make_private(f"{cache}/plans")
+    if text is None:
+        return None
+    try:
+        return Plan(*json.loads(text))
+    except (ValueError, TypeError):
+        os.unlink(path)
+        return None
+
+
+def keep_plan(cache: str, question: Question, plan: Plan) -> None:
+    """Remember the plan for the next time that the same is asked."""
+    path = _path(cache, question)
+    make_private(os.path.dirname(path))
     write_whole(path, json.dumps(plan).encode("utf-8", "surrogateescape"))
-    return plan
+
+
+def _path(cache: str, question: Question) -> str:
+    return f"{cache}/plans/{digest(question)}.json"
 
 
 def fingerprint() -> str:
@@ -84,3 +92,30 @@ def _listing(tree: str) -> list[str]:
     with os.scandir(tree) as entries:
         files = sorted((entry.name, entry.stat()) for entry in entries if entry.is_file())
     return [f"{tree}/{name} {status.st_size} {status.st_mtime_ns} {status.st_ino}" for name, status in files]
+
+
+def images_noted(cache: str, plan: Plan) -> bool:
+    """Whether both images of this plan were there when last looked at: spares podman two questions."""
+    return all(os.path.exists(_note(cache, image)) for image in _images(plan))
+
+
+def note_images(cache: str, plan: Plan) -> None:
+    """Remember that the plan's images are there."""
+    make_private(f"{cache}/built")
+    for image in _images(plan):
+        write_whole(_note(cache, image), b"")
+
+
+def forget_images(cache: str, plan: Plan) -> None:
+    """What was remembered turned out to be wrong."""
+    for image in _images(plan):
+        if os.path.exists(_note(cache, image)):
+            os.unlink(_note(cache, image))
+
+
+def _images(plan: Plan) -> tuple[str, ...]:
+    return (plan.sandbox_image, plan.gate_image) if plan.net == "allow" else (plan.sandbox_image,)
+
+
+def _note(cache: str, image: str) -> str:
+    return f"{cache}/built/{image.rpartition('/')[2].replace(':', '-')}"

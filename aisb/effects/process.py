@@ -146,6 +146,24 @@ def _pump(source: int, on_line: Callable[[str], None], on_tick: Callable[[], Non
         on_line(rest.decode("utf-8", "replace"))
 
 
+class TracingRunner:
+    """Says each command before it runs."""
+
+    def __init__(self, inner: Runner, say: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._say = say
+
+    def run(self, command: Command) -> Finished:
+        """See `Runner.run`."""
+        self._say(f"+ {command.as_shell()}")
+        return self._inner.run(command)
+
+    def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
+        """See `Runner.stream`."""
+        self._say(f"+ {command.as_shell()}")
+        return self._inner.stream(command, on_line, on_tick)
+
+
 def run_ok(runner: Runner, command: Command) -> Finished:
     """Run a command and return how it ended; an exit code that is not in `ok` is a CommandError."""
     finished = runner.run(command)

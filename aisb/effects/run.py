@@ -79,20 +79,13 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
     )
 
 
-def run(
-    job: Job,
-    plan: Plan,
-    runner: Runner,
-    gate_argv: Callable[[str], tuple[str, ...]],
-    on_ready: Callable[[Gate | None], None],
-) -> Ended:
+def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | None], None]) -> Ended:
     """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
     need_home(job, runner)
-    with _gate(plan, job, runner, gate_argv) as gate:
+    with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         session = open_session(parent, new_run_id(), plan.session_files, plan.seccomp)
-        remove = remove_command(job.podman, session.run)
-        with guardian(runner, remove, session):
+        with guardian(runner, remove_command(job.podman, session.run), session):
             try:
                 if gate:
                     open_run(gate, session.run)
@@ -119,12 +112,18 @@ def _attached(job: Job, plan: Plan, session: Session, gate: Gate | None, runner:
 
 
 @contextlib.contextmanager
-def _gate(plan: Plan, job: Job, runner: Runner, argv: Callable[[str], tuple[str, ...]]) -> Iterator[Gate | None]:
+def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
     if plan.net != "allow":
         yield None
         return
-    wanted = GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
-    gate = need_gate(wanted, job.directories.runtime, runner, argv)
+
+    def argv(directory: str) -> tuple[str, ...]:
+        # Rendering is imported for a cold gate only.
+        from aisb.render.gate import gate_argv
+
+        return gate_argv(job.podman, plan.gate_image, plan.gate_key, job.network, directory)
+
+    gate = need_gate(GatePlan(plan.gate_key, plan.gate_image, plan.gate_files), job.directories.runtime, runner, argv)
     try:
         yield gate
     finally:

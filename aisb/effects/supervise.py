@@ -235,6 +235,6 @@ def sealed(data: bytes) -> int:
     return descriptor
 
 
-def by_name(mapping: Mapping[str, float]) -> list[tuple[str, float]]:
+def by_time(mapping: Mapping[str, float]) -> list[tuple[str, float]]:
     """Phases in the order in which they came."""
     return sorted(mapping.items(), key=lambda item: item[1])

@@ -92,6 +92,17 @@ def session_mounts(session: str, sockets: str | None) -> tuple[Mount, ...]:
     return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
 
 
+def session_targets(*, gated: bool, project: bool) -> tuple[str, ...]:
+    """Where the mounts of a run land: what the entrypoint finds, and nothing else."""
+    return (
+        SESSION_TARGET,
+        *((SOCKET_TARGET,) if gated else ()),
+        *(f"/etc/{name}" for name in IDENTITY_FILES),
+        HOME_TARGET,
+        *((PROJECT_TARGET,) if project else ()),
+    )
+
+
 def _csv(field: str) -> str:
     if any(character in field for character in ',"\n'):
         return '"' + field.replace('"', '""') + '"'

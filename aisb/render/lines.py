@@ -74,3 +74,9 @@ def _record(line: str) -> dict[str, object]:
     except ValueError:
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def timing_lines(marks: list[tuple[str, float]]) -> list[str]:
+    """How many milliseconds each phase took after the one before it."""
+    pairs = zip(marks, marks[1:], strict=False)
+    return [f"{name:<8} {1000 * (end - start):7.1f} ms" for (_, start), (name, end) in pairs]

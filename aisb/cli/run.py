@@ -1,0 +1,156 @@
+"""`aisb [run]`: from a command line to the command's exit code."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from aisb.cli.hints import hints_for, nearest_flag
+from aisb.cli.output import say
+from aisb.cli.request import Request, read_request, read_variables
+from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.options import PREVIEWS
+from aisb.effects.host import need_host, need_network, need_ordinary_user
+from aisb.effects.process import SystemRunner, TracingRunner
+from aisb.effects.run import Ended, Job, run_job
+from aisb.effects.situation import look_around, need_plan, resolve_project
+from aisb.effects.state import directories
+from aisb.effects.supervise import by_time
+from aisb.errors import UsageError
+from aisb.render.identity import command_environment
+from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
+
+if TYPE_CHECKING:
+    from aisb.cli.splitter import Split
+    from aisb.effects.gate import Gate
+    from aisb.effects.host import Host
+    from aisb.effects.plan import Plan, Question
+    from aisb.effects.process import Runner
+    from aisb.effects.state import Directories
+
+
+class Clock:
+    """When each phase of a start was over, in monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[str, float]] = [("start", time.monotonic())]
+
+    def mark(self, name: str) -> None:
+        """Note that the phase is over."""
+        self.marks.append((name, time.monotonic()))
+
+
+def run(split: Split) -> int:
+    """Do what the command line says."""
+    clock = Clock()
+    request = read_request(split, os.environ)
+    _be_strict(split, request)
+    for hint in hints_for(split):
+        say(f"hint: {hint}")
+    if request.has("dry-run") or any(request.has(f"print-{what}") for what in PREVIEWS):
+        from aisb.cli.preview import preview
+
+        return preview(request)
+    need_ordinary_user()
+    runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
+    return _run(request, runner, clock)
+
+
+def _be_strict(split: Split, request: Request) -> None:
+    flag = first_unknown_flag(split.harness)
+    if request.has("strict-args") and flag:
+        nearest = nearest_flag(flag)
+        hint = f"did you mean {nearest}?" if nearest else "aisb's flags are listed by: aisb run --help"
+        raise UsageError(f"{flag} is not a flag of aisb", hint=hint)
+
+
+def _run(request: Request, runner: Runner, clock: Clock) -> int:
+    where = directories(os.environ)
+    variables = read_variables(request.environment, os.environb)
+    project = resolve_project(request.project, os.environ, where)
+    host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
+    network = need_network(host) if request.net != "none" else ""
+    _warn_of_slow_storage(host)
+    clock.mark("host")
+    plan = need_plan(_question(request, where, project, network), where, host, runner, say)
+    clock.mark("plan")
+    job = Job(
+        podman=host.podman,
+        network=network,
+        directories=where,
+        project=project,
+        home_volume=plan.home_volume,
+        command=request.command,
+        environment=_environment(plan, variables),
+        stdin=True,
+        terminal=_on_a_terminal(),
+    )
+
+    def on_ready(gate: Gate | None) -> None:
+        clock.mark("gate")
+        if not request.has("quiet"):
+            _say_start(job, plan, gate)
+
+    ended = run_job(job, plan, runner, on_ready)
+    return _finish(request, ended, clock)
+
+
+def _question(request: Request, where: Directories, project: str, network: str) -> Question:
+    return look_around(
+        net=request.net,
+        allow=request.allow,
+        environment=request.environment,
+        install=request.install,
+        base_image=request.base_image,
+        ca_bundle=request.ca_bundle,
+        project=project,
+        network=network,
+        cache=where.cache,
+    )
+
+
+def _environment(plan: Plan, variables: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    return command_environment(
+        user=plan.user,
+        net=plan.net,
+        inherited=os.environ,
+        given=variables,
+        extra_certificates="ca.pem" in plan.session_files,
+    )
+
+
+def _on_a_terminal() -> bool:
+    return os.isatty(0) and os.isatty(1)
+
+
+def _warn_of_slow_storage(host: Host) -> None:
+    if host.storage_driver == "vfs":
+        say("warning: podman's storage driver is vfs, which copies an image for every run (5-16 s)")
+        say(
+            '  choose overlay: [storage] driver = "overlay" in ~/.config/containers/storage.conf, then podman system reset'
+        )
+
+
+def _say_start(job: Job, plan: Plan, gate: Gate | None) -> None:
+    view = StartView(
+        project=job.project,
+        user_home=os.environ.get("HOME", ""),
+        home_volume=plan.home_volume,
+        net=plan.net,
+        names=plan.names,
+        gate=plan.gate_key[:12],
+        warm=gate is not None and gate.warm,
+    )
+    for line in start_lines(view):
+        say(line)
+
+
+def _finish(request: Request, ended: Ended, clock: Clock) -> int:
+    if not request.has("quiet"):
+        for line in denial_lines(ended.audit):
+            say(line)
+    if request.has("timings"):
+        for line in timing_lines([*clock.marks, *by_time(ended.outcome.phases)]):
+            say(line)
+    return ended.outcome.exit_code()
