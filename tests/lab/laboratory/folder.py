@@ -25,7 +25,11 @@ def sources(suite: str) -> str:
     """
     here = machine.codename()
     listed = machine.output(
-        "apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+        "apt-get",
+        "indextargets",
+        "--format",
+        "deb $(REPO_URI) $(RELEASE) $(COMPONENT)",
+        "Created-By: Packages",
     )
     lines = {line for line in listed.splitlines() if line.split()[2].split("-")[0] == here}
     if not lines:
@@ -72,7 +76,9 @@ def write_account(root: Path, account: pwd.struct_passwd) -> None:
     The machine's account, with the same ids and ranges, in the folder's own files.
     """
     for file in ("passwd", "group", "subuid", "subgid"):
-        lines = [line for line in (Path("/etc") / file).read_text().splitlines() if line.startswith(f"{ACCOUNT}:")]
+        lines = [
+            line for line in (Path("/etc") / file).read_text().splitlines() if line.startswith(f"{ACCOUNT}:")
+        ]
         target = root / "etc" / file
         kept = target.read_text().splitlines() if target.exists() else []
         kept = [line for line in kept if not line.startswith(f"{ACCOUNT}:")]

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from laboratory import enter
-from laboratory.world import Process, World, identify, is_alive
+from laboratory.daemons import Process, identify, is_alive
+from laboratory.world import World
 
 _FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _FROM_KERNEL = 0x80
@@ -42,7 +43,7 @@ def run(
         with _signals_held() as waited:
             child = enter.start(
                 argv,
-                mounts_of=running.processes["holder"].pid,
+                mounts_of=running.holder,
                 network_of=running.network(net),
                 group=group,
                 environment=environment,

@@ -45,7 +45,9 @@ def install_packages() -> None:
     Install what is missing, with the machine's own apt and its own sources.
     """
     shown = subprocess.run(
-        ("dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *MACHINE_PACKAGES), capture_output=True, text=True
+        ("dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *MACHINE_PACKAGES),
+        capture_output=True,
+        text=True,
     ).stdout
     present = {line.split()[0] for line in shown.splitlines() if line.endswith(" installed")}
     if missing := [name for name in MACHINE_PACKAGES if name not in present]:
@@ -53,7 +55,9 @@ def install_packages() -> None:
         apt = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         for step in (("update",), ("install", "--yes", "--no-install-recommends", *missing)):
-            if subprocess.run((*apt, *step), stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment).returncode:
+            if subprocess.run(
+                (*apt, *step), stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment
+            ).returncode:
                 raise LabError(f"apt-get {step[0]} failed; see above")
 
 

@@ -99,7 +99,9 @@ def _install(running: World, listing: Listing, *, strict: bool) -> None:
     # The build wants files that the project file names, such as the readme.
     beside = sorted(path for path in listing if "/" not in path)
     digest = hashlib.sha256(project.read_bytes() + "\n".join(beside).encode()).hexdigest()
-    script = f"rm -rf {HOME}/venv && python3 -m venv {HOME}/venv && {HOME}/venv/bin/pip install -q -e {HOME}/tree"
+    script = (
+        f"rm -rf {HOME}/venv && python3 -m venv {HOME}/venv && {HOME}/venv/bin/pip install -q -e {HOME}/tree"
+    )
     _step(running, "installing aisb", ("sh", "-c", script), digest, seconds=600, strict=strict)
 
 

@@ -18,8 +18,22 @@ CACHE = Path(os.environ.get("AISB_LAB_CACHE") or "/var/cache/aisb-lab")
 DEFAULT_HOST = "debian13"
 
 NAMESERVER = "203.0.113.53"
-HOST_ADDRESSES = ("203.0.113.2/24", "2001:db8::2/64")
-ROUTER_ADDRESSES = ("203.0.113.1", "2001:db8::1")
+HOST_ADDRESSES = ("203.0.113.2", "2001:db8::2")
+SITES = {
+    "router": ("203.0.113.1", "2001:db8::1"),
+    "allowed.test": ("203.0.113.10", "2001:db8::10"),
+    "evil.test": ("203.0.113.11", "2001:db8::11"),
+    "cdn.test": ("203.0.113.12", "2001:db8::12"),
+    "llm.test": ("203.0.113.13", "2001:db8::13"),
+    "dns": (NAMESERVER, "2001:db8::53"),
+}
+"""The fake internet's names and addresses. All other addresses are there too, as "elsewhere"."""
+
+CANARIES = (
+    ("127.0.0.1", 22), ("127.0.0.1", 5432), ("127.0.0.1", 6379), ("127.0.0.1", 11434), ("::1", 8000),
+    ("203.0.113.2", 8000), ("2001:db8::2", 8000),
+)  # fmt: skip
+"""Servers on the host itself."""
 
 MACHINE_PACKAGES = (
     "podman", "uidmap", "slirp4netns", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables",

@@ -1,7 +1,9 @@
 """
 The long-lived part of a host: the processes that hold its namespaces, started on demand and ended by id.
 
-    holder    the mount namespace, and the network namespace that has the fake internet only ("lab")
+    internet  the fake internet's servers, in a network namespace of their own
+    holder    the host's mounts, and the network namespace that has the fake internet only ("lab")
+    canaries  servers on the host itself
     outside   a network namespace that reaches what the machine reaches ("machine"), for image builds
     uplink    slirp4netns, which carries `outside`
 """
@@ -12,48 +14,18 @@ import contextlib
 import fcntl
 import json
 import os
-import select
-import subprocess
-import time
+import pwd
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from laboratory import folder, handover, machine
+from laboratory import enter, folder, handover, machine, network
+from laboratory.account import environment, write_home
+from laboratory.daemons import Process, Starter, is_alive, kill
 from laboratory.settings import HOME, NAMESERVER, Host, LabError
 
-_OUTSIDE_RULES = f"""
-table ip lab {{
-    chain resolver {{
-        type nat hook output priority -100;
-        ip daddr {NAMESERVER} udp dport 53 dnat to 10.0.2.3
-        ip daddr {NAMESERVER} tcp dport 53 dnat to 10.0.2.3
-    }}
-}}
-"""
-"""Both networks share one resolv.conf, because rootless podman keeps the mounts of its first start."""
-
-
-class Process(NamedTuple):
-    """
-    A process that cannot be mistaken for a later one with the same id.
-    """
-
-    pid: int
-    started: int
-
-
-def identify(pid: int) -> Process:
-    with open(f"/proc/{pid}/stat") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return Process(pid, 0 if fields[0] == "Z" else int(fields[19]))
-
-
-def is_alive(process: Process) -> bool:
-    try:
-        return identify(process.pid) == process
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+PARTS = Path(__file__).parent
 
 
 class World(NamedTuple):
@@ -64,14 +36,22 @@ class World(NamedTuple):
     host: Host
     processes: dict[str, Process]
 
+    @property
+    def holder(self) -> int:
+        return self.processes["holder"].pid
+
     def network(self, net: str) -> int:
         """The process whose network namespace is meant by "lab" or "machine"."""
-        return self.processes["outside" if net == "machine" else "holder"].pid
+        return self.processes["outside"].pid if net == "machine" else self.holder
 
     @property
     def groups(self) -> str:
         """Where the host's control groups are, seen from outside."""
-        return f"/proc/{self.processes['holder'].pid}/root/sys/fs/cgroup/{self.host.group}"
+        return _groups(self.host, self.holder)
+
+
+def _groups(host: Host, holder: int) -> str:
+    return f"/proc/{holder}/root/sys/fs/cgroup/{host.group}"
 
 
 @contextlib.contextmanager
@@ -85,27 +65,42 @@ def locked(file: Path) -> Iterator[None]:
         yield
 
 
+def _saved(host: Host) -> dict[str, Process]:
+    try:
+        return {name: Process(*value) for name, value in json.loads(host.state.read_text()).items()}
+    except FileNotFoundError:
+        return {}
+
+
 def find(host: Host) -> World | None:
     """
     The host's world if all of it is up.
     """
-    try:
-        saved = json.loads(host.state.read_text())
-    except FileNotFoundError:
-        return None
-    processes = {name: Process(*value) for name, value in saved.items()}
-    return World(host, processes) if all(map(is_alive, processes.values())) else None
+    processes = _saved(host)
+    return World(host, processes) if processes and all(map(is_alive, processes.values())) else None
 
 
 def need(host: Host) -> World:
     """
     The host's world, made on demand.
     """
+    machine.need_root()
     if world := find(host):
         return world
-    machine.need_root()
     with locked(host.cache / "up.lock"):
         return find(host) or _make(host)
+
+
+def stop(host: Host) -> None:
+    """
+    End everything that runs in the host, by control group, and its daemons, by id.
+    """
+    processes = _saved(host)
+    if "holder" in processes and is_alive(processes["holder"]):
+        with contextlib.suppress(OSError):
+            Path(_groups(host, processes["holder"].pid), "cgroup.kill").write_text("1")
+    kill(processes.values())
+    host.state.unlink(missing_ok=True)
 
 
 def _make(host: Host) -> World:
@@ -115,96 +110,71 @@ def _make(host: Host) -> World:
         account = machine.need_account()
         machine.open_devices()
     host.cache.chmod(0o755)
-    if host.suite == machine.codename():
-        root = Path("/")
-    else:
+    root = Path("/")
+    if host.suite != machine.codename():
         folder.need_folder(host)
         folder.write_account(host.folder, account)
         root = host.folder
     for directory in (host.home, host.home / "calls", host.home / "store"):
         directory.mkdir(exist_ok=True)
         os.chown(directory, account.pw_uid, account.pw_gid)
-    starter = _Starter(host)
+    starter = Starter(host.cache / "daemons.log")
     try:
-        starter.start(
-            "holder",
-            "unshare", "--mount", "--net", "--propagation", "private",
-            str(Path(__file__).with_name("hold.sh")), str(root), str(host.home), str(HOME),
-            str(account.pw_uid), str(account.pw_gid), NAMESERVER, str(handover.BUNDLE),
-            *map(str, handover.local_paths()),
-        )  # fmt: skip
-        starter.start("outside", "unshare", "--net", "sh", "-c", "ip link set lo up; echo ready; exec sleep infinity")
-        outside = starter.processes["outside"].pid
-        starter.start(
-            "uplink", "slirp4netns", "--configure", "--mtu=65520", "--disable-host-loopback", "--ready-fd=1",
-            str(outside), "tap0",
-        )  # fmt: skip
-        _in_network(outside, "nft", "-f", "-", script=_OUTSIDE_RULES)
-        world = World(host, starter.processes)
-        for group in ("lab", "kept"):
-            os.makedirs(os.path.join(world.groups, group), exist_ok=True)
-        for process in starter.processes.values():
-            Path(world.groups, "lab", "cgroup.procs").write_text(str(process.pid))
+        world = _start(host, starter, root, account)
     except BaseException:
-        starter.undo()
+        kill(starter.processes.values())
         raise
-    host.state.write_text(json.dumps(starter.processes))
+    host.state.write_text(json.dumps(world.processes))
     return world
 
 
-def stop(host: Host) -> None:
-    """
-    End everything that runs in the host, by control group, and its holders, by id.
-    """
-    try:
-        saved = json.loads(host.state.read_text())
-    except FileNotFoundError:
-        return
-    processes = [process for process in (Process(*value) for value in saved.values()) if is_alive(process)]
-    for process in processes:
-        # The group is the same one seen through any process that still has the mounts.
-        with contextlib.suppress(OSError):
-            Path(f"/proc/{process.pid}/root/sys/fs/cgroup/{host.group}/cgroup.kill").write_text("1")
-            break
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, 9)
-    deadline = time.monotonic() + 10
-    while any(map(is_alive, processes)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    host.state.unlink()
-
-
-def _in_network(pid: int, *argv: str, script: str = "") -> None:
-    done = subprocess.run(
-        ("nsenter", "--target", str(pid), "--net", *argv), input=script, text=True, capture_output=True
+def _start(host: Host, starter: Starter, root: Path, account: pwd.struct_passwd) -> World:
+    serve = str(PARTS / "internet/serve.py")
+    internet = starter.start("internet", "unshare", "--net", serve, "internet", str(host.cache))
+    shutil.copy(host.cache / "authority/ca.pem", host.home / "ca.pem")
+    holder = starter.start(
+        "holder",
+        "unshare", "--mount", "--net", "--propagation", "private",
+        str(PARTS / "hold.sh"), str(root), str(host.home), str(HOME), str(account.pw_uid), str(account.pw_gid),
+        NAMESERVER, str(handover.BUNDLE), *map(str, handover.local_paths()),
+    )  # fmt: skip
+    network.connect(holder, internet)
+    starter.start("canaries", "nsenter", "--target", str(holder), "--net", serve, "canaries", str(host.cache))
+    outside = starter.start(
+        "outside", "unshare", "--net", "sh", "-c", "ip link set lo up; echo ready; exec sleep infinity"
     )
-    if done.returncode:
-        raise LabError(f"{' '.join(argv)} exited {done.returncode}: {done.stderr.strip()}")
+    starter.start(
+        "uplink",
+        "slirp4netns",
+        "--configure",
+        "--mtu=65520",
+        "--disable-host-loopback",
+        "--ready-fd=1",
+        str(outside),
+        "tap0",
+    )
+    network.redirect_resolver(outside)
+    world = World(host, starter.processes)
+    for group in ("lab", "kept"):
+        os.makedirs(os.path.join(world.groups, group), exist_ok=True)
+    for process in starter.processes.values():
+        Path(world.groups, "lab", "cgroup.procs").write_text(str(process.pid))
+    _start_pause_process(world)
+    return world
 
 
-class _Starter:
+def _start_pause_process(world: World) -> None:
     """
-    Starts daemons; each writes to its stdout once it is ready, and keeps nothing of the caller's.
+    Rootless podman keeps the namespaces of its first start in a process that a call must not take along at its end.
     """
-
-    def __init__(self, host: Host) -> None:
-        self.log = host.cache / "daemons.log"
-        self.processes: dict[str, Process] = {}
-
-    def start(self, name: str, *argv: str) -> None:
-        with self.log.open("a") as log:
-            daemon = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, cwd="/"
-            )
-        assert daemon.stdout is not None
-        ready, _, _ = select.select([daemon.stdout], [], [], 60)
-        if not ready or not os.read(daemon.stdout.fileno(), 64):
-            daemon.kill()
-            raise LabError(f"{name} ({argv[0]}) did not start; see {self.log}")
-        self.processes[name] = identify(daemon.pid)
-
-    def undo(self) -> None:
-        for process in self.processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, 9)
+    write_home(str(world.host.home / "login"), settings=False)
+    child = enter.start(
+        ("podman", "unshare", "true"),
+        mounts_of=world.holder,
+        network_of=world.holder,
+        group=os.path.join(world.groups, "lab"),
+        environment=environment(f"{HOME}/login"),
+        directory="/",
+    )
+    if os.waitpid(child, 0)[1]:
+        raise LabError(f"podman does not start as the account on {world.host.name}; see above")

@@ -1,0 +1,146 @@
+"""
+The fake internet's web server: one connection, request after request, each one recorded.
+
+    /                    "hello from SITE"
+    /bytes/N             N bytes
+    /headers             the request's own headers, as JSON
+    /redirect/URL        302 to URL
+    /status/CODE         an empty answer with that status
+    /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
+    POST /v1/chat/completions, GET /v1/models    the model
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from laboratory.internet import model
+from laboratory.internet.record import Log
+
+MAX_LINE = 65536
+MAX_BODY = 64 * 1024 * 1024
+
+
+class Request(NamedTuple):
+    """
+    One request as it was read.
+    """
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def keeps_open(self) -> bool:
+        return self.headers.get("connection", "").lower() != "close"
+
+
+class Answer(NamedTuple):
+    """
+    What the server has to say.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    kind: str = "text/plain"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def serve(connection: socket.socket | ssl.SSLSocket, log: Log, fields: dict[str, Any], files: Path) -> None:
+    """
+    Answer the requests of a connection until it ends.
+    """
+    scheme = "https" if isinstance(connection, ssl.SSLSocket) else "http"
+    with connection.makefile("rb") as reader:
+        while request := read_request(reader):
+            log.add(
+                "request", scheme=scheme, **fields, method=request.method, path=request.path,
+                host=request.headers.get("host"), headers=request.headers, bytes=len(request.body),
+            )  # fmt: skip
+            answer = respond(request, fields["sink"], files / fields["sink"])
+            connection.sendall(_serialise(answer, request))
+            if not request.keeps_open:
+                return
+
+
+def read_request(reader: BinaryIO) -> Request | None:
+    """
+    The next request, None at the end or where there is none to be read.
+    """
+    words = reader.readline(MAX_LINE).decode("latin-1").split()
+    if len(words) != 3:
+        return None
+    headers: dict[str, str] = {}
+    while (line := reader.readline(MAX_LINE).decode("latin-1")) not in {"\r\n", "\n", ""}:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = _read_chunks(reader)
+    else:
+        body = reader.read(min(int(headers.get("content-length") or 0), MAX_BODY))
+    return Request(words[0], words[1], headers, body)
+
+
+def _read_chunks(reader: BinaryIO) -> bytes:
+    body = b""
+    while size := int(reader.readline(MAX_LINE).partition(b";")[0] or b"0", 16):
+        body += reader.read(size)
+        reader.readline(MAX_LINE)
+    while reader.readline(MAX_LINE) not in {b"\r\n", b"\n", b""}:
+        pass
+    return body
+
+
+def respond(request: Request, site: str, files: Path) -> Answer:
+    path = request.path.partition("?")[0]
+    first, _, rest = path.lstrip("/").partition("/")
+    if path == "/v1/chat/completions" and request.method == "POST":
+        return _model(request.body)
+    if path == "/v1/models":
+        listing = {
+            "object": "list",
+            "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "lab"}],
+        }
+        return Answer(body=json.dumps(listing).encode(), kind="application/json")
+    if first == "bytes" and rest.isdecimal():
+        return Answer(body=b"x" * int(rest), kind="application/octet-stream")
+    if first == "headers":
+        return Answer(body=json.dumps(request.headers).encode(), kind="application/json")
+    if first == "redirect":
+        return Answer(302, headers=(("Location", rest),))
+    if first == "status" and rest.isdecimal():
+        return Answer(int(rest))
+    file = files / path.lstrip("/")
+    if ".." not in file.parts and file.is_file():
+        return Answer(body=file.read_bytes(), kind="application/octet-stream")
+    if first.endswith(".git"):
+        return Answer(404, b"not found\n")
+    return Answer(body=f"hello from {site}\n".encode())
+
+
+def _model(body: bytes) -> Answer:
+    try:
+        kind, text = model.reply(body)
+    except ValueError as error:
+        return Answer(400, f"{error}\n".encode())
+    return Answer(body=text, kind=kind)
+
+
+def _serialise(answer: Answer, request: Request) -> bytes:
+    reason = http.client.responses.get(answer.status, "Unknown")
+    headers = [
+        ("Content-Type", answer.kind),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "keep-alive" if request.keeps_open else "close"),
+        *answer.headers,
+    ]
+    head = f"HTTP/1.1 {answer.status} {reason}\r\n" + "".join(
+        f"{name}: {value}\r\n" for name, value in headers
+    )
+    return head.encode() + b"\r\n" + (b"" if request.method == "HEAD" else answer.body)
