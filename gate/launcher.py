@@ -1,0 +1,256 @@
+"""
+The last step before the command, as the command's own user: everything that belongs to the user is done here.
+
+Root is gone for good when this starts. It makes sure of that, reads the command's variables, proves
+that the network is closed, and becomes the init that runs the command. Whatever is not as it has to
+be ends the sandbox with 77 before the command's first instruction.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from gate.probe import Failure, prove_allow, prove_closed
+
+VARIABLES = 3
+PHASES = 4
+
+REFUSED = 77
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+UID = 1000
+SESSION = "/run/aisb"
+SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
+RUNTIME = "/run/user/1000"
+BUNDLE = f"{RUNTIME}/aisb/ca-bundle.pem"
+INITS = ("/usr/bin/tini", "/usr/bin/tini-static")
+
+_READ_BYTES = 1 << 20
+_ID = f"{UID}\t{UID}\t{UID}\t{UID}"
+_NO_CAPABILITY = "0" * 16
+_DROPPED = {
+    "Uid": _ID,
+    "Gid": _ID,
+    "Groups": "",
+    "CapInh": _NO_CAPABILITY,
+    "CapPrm": _NO_CAPABILITY,
+    "CapEff": _NO_CAPABILITY,
+    "CapBnd": _NO_CAPABILITY,
+    "CapAmb": _NO_CAPABILITY,
+    "NoNewPrivs": "1",
+    "Seccomp": "2",
+}
+
+
+class Refused(Exception):
+    """Why the command is not run, in one sentence."""
+
+
+def main() -> None:
+    """Become the command given by the arguments, or end with 77, 126 or 127."""
+    try:
+        _launch([os.fsencode(word) for word in sys.argv[1:]])
+    except (Refused, Failure) as reason:
+        _refuse(str(reason))
+    except OSError as error:
+        _refuse(f"{error.filename or 'the launcher'}: {error.strerror}")
+    except KeyboardInterrupt:
+        os._exit(130)
+
+
+def _launch(command: list[bytes]) -> None:
+    if not command:
+        raise Refused("there is no command")
+    check_drop(read_text("/proc/self/status"))
+    environment = parse_variables(read_descriptor(VARIABLES))
+    check_home(environment.get(b"HOME", b""))
+    if os.path.exists(f"{SESSION}/ca.pem"):
+        write_bundle()
+    prove(read_text(f"{SESSION}/mode").strip())
+    report("proved")
+    path = find_command(command[0], environment.get(b"PATH", b""))
+    init = next((path for path in INITS if os.access(path, os.X_OK)), None)
+    if init is None:
+        raise Refused("the image has no init")
+    report("exec")
+    if isinstance(path, int):
+        _say(command[0], "command not found" if path == NOT_FOUND else "not executable")
+        os._exit(path)
+    become(init, command, environment)
+
+
+def check_drop(status: str) -> None:
+    """Refuse unless root, groups and capabilities are gone, for good, and system calls are filtered."""
+    lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    for name, expected in _DROPPED.items():
+        found = lines.get(name, "missing").strip()
+        if found != expected:
+            raise Refused(f"after the drop {name} is {found!r} instead of {expected!r}")
+
+
+def parse_variables(block: bytes) -> dict[bytes, bytes]:
+    """The variables of a block of `NAME=VALUE` entries, each ended by NUL. Bytes are kept as they are."""
+    if block and not block.endswith(b"\0"):
+        raise Refused("the command's variables were cut off")
+    environment = {}
+    for entry in block.split(b"\0")[:-1]:
+        name, equals, value = entry.partition(b"=")
+        if not name or not equals:
+            raise Refused("one of the command's variables has no name or no value")
+        environment[name] = value
+    return environment
+
+
+def check_home(home: bytes) -> None:
+    """Refuse unless the home is a directory of the command's user itself, not a link to one."""
+    shown = home.decode("utf-8", "replace")
+    try:
+        status = os.lstat(home)
+    except OSError as error:
+        raise Refused(f"the home {shown!r} is not there") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != UID:
+        raise Refused(f"the home {shown!r} is not a directory that belongs to the sandbox's user")
+
+
+def write_bundle() -> None:
+    """Join the image's certificates and those of this run in one file, which the variables name."""
+    os.makedirs(os.path.dirname(BUNDLE), mode=0o700, exist_ok=True)
+    new = f"{BUNDLE}.{os.getpid()}"
+    target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    for source in (SYSTEM_ROOTS, f"{SESSION}/ca.pem"):
+        data = read_bytes(source)
+        write_all(target, data if data.endswith(b"\n") else data + b"\n")
+    os.close(target)
+    os.rename(new, BUNDLE)
+
+
+def prove(mode: str) -> None:
+    """Prove the network as the command's user. Raises Failure or Refused."""
+    with_v6 = bool(read_if_there("/proc/net/if_inet6"))
+    if mode == "full":
+        prove_closed(with_v6=with_v6, to_host=True)
+        return
+    check_routes(read_if_there("/proc/net/route"), read_if_there("/proc/net/ipv6_route"))
+    if mode == "allow":
+        prove_allow(with_v6=with_v6)
+    elif mode == "none":
+        prove_closed(with_v6=with_v6, to_host=False)
+    else:
+        raise Refused(f"{mode!r} is no network mode")
+
+
+def check_routes(v4: str, v6: str) -> None:
+    """Refuse when anything but lo leads anywhere: /proc/net/route and /proc/net/ipv6_route as they are."""
+    devices = {line.split()[0] for line in v4.splitlines()[1:]} | {line.split()[-1] for line in v6.splitlines()}
+    other = sorted(devices - {"lo"})
+    if other:
+        raise Refused(f"there is a route through {other[0]!r}, where there should be no network device")
+
+
+def find_command(name: bytes, path: bytes) -> bytes | int:
+    """
+    The file that `name` stands for, looked up as execvp does.
+
+    NOT_FOUND or NOT_EXECUTABLE where there is none that can be run.
+    """
+    if b"/" in name:
+        candidates = [name]
+    else:
+        candidates = [os.path.join(directory or b".", name) for directory in path.split(b":")] if name else []
+    exists = False
+    for candidate in candidates:
+        try:
+            mode = os.stat(candidate).st_mode
+        except OSError:
+            continue
+        if stat.S_ISREG(mode) and os.access(candidate, os.X_OK):
+            return candidate
+        exists = exists or b"/" in name or stat.S_ISREG(mode)
+    return NOT_EXECUTABLE if exists else NOT_FOUND
+
+
+def become(init: str, command: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """
+    Become the init with the command as its child.
+
+    The init gives the command a process group of its own and hands it the terminal, so that an
+    interrupt arrives once, and takes in the orphans of this sandbox, the relay among them.
+    """
+    os.close(VARIABLES)
+    os.close(PHASES)
+    restore_signals()
+    try:
+        os.execve(init, [b"tini", b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
+    except OSError as error:
+        _say(command[0], error.strerror or "cannot be run")
+        os._exit(NOT_EXECUTABLE)
+
+
+def restore_signals() -> None:
+    """Python ignores SIGPIPE and SIGXFSZ, which a new program would inherit."""
+    # `signal` costs 9 ms for turning its constants into enumerations.
+    import _signal  # type: ignore[import-not-found]  # built into CPython, not in the stubs
+
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
+
+
+def report(phase: str) -> None:
+    """Tell the host how far this sandbox has come."""
+    try:
+        write_all(PHASES, f"{phase}\n".encode("ascii"))
+    except OSError as error:
+        raise Refused(f"the phase {phase!r} could not be reported") from error
+
+
+def _refuse(reason: str) -> None:
+    text = "".join(char if char.isprintable() else "?" for char in reason)
+    try:
+        write_all(PHASES, f"refused {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        sys.stderr.write(f"aisb: refused: {text}\n")
+        sys.stderr.flush()
+    os._exit(REFUSED)
+
+
+def _say(name: bytes, what: str) -> None:
+    shown = "".join(char if char.isprintable() else "?" for char in name.decode("utf-8", "replace"))
+    write_all(2, f"aisb: {shown}: {what}\n".encode())
+
+
+def read_descriptor(descriptor: int) -> bytes:
+    """All of an open file, from its beginning wherever its position is."""
+    try:
+        parts = []
+        offset = 0
+        while part := os.pread(descriptor, _READ_BYTES, offset):
+            parts.append(part)
+            offset += len(part)
+    except OSError as error:
+        raise Refused("the command's variables were not handed over") from error
+    return b"".join(parts)
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file."""
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def read_text(path: str) -> str:
+    """The content of a file of plain text."""
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def read_if_there(path: str) -> str:
+    """The content of a file, nothing where the kernel does not have it."""
+    return read_text(path) if os.path.exists(path) else ""
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`."""
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,239 @@
+"""
+A sandbox without podman: namespaces, a root of its own, the four capabilities and the seccomp profile,
+made by hand, so that the real entrypoint, nft, ip, relay and launcher run in it.
+
+`run_box` is for tests. The module run as a program is the first process of the box.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [HERE, ROOT]
+
+CAPABILITIES = (6, 7, 8, 12)
+LAST_CAPABILITY = 63
+HOME = "/home/sandbox"
+# What podman puts there.
+ENTRYPOINT_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "HOSTNAME": "sandbox",
+    "TERM": "xterm",
+    "container": "podman",
+}
+# What this box is made of and podman's is not.
+BOX_MOUNTS = ("/etc", "/run/aisb", "/usr", "/usr/libexec", "/sys")
+VARIABLES = {
+    b"HOME": HOME.encode(),
+    b"PATH": b"/usr/local/bin:/usr/bin:/bin",
+    b"USER": b"sandbox",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What differs between one box and the next. The defaults are what aisb would give."""
+
+    command: tuple[str | bytes, ...]
+    mode: str = "allow"
+    gate: str | None = None
+    variables: bytes | None = None
+    environment: dict[str, str] = field(default_factory=lambda: dict(ENTRYPOINT_ENVIRONMENT))
+    capabilities: tuple[int, ...] = CAPABILITIES
+    has_seccomp: bool = True
+    has_no_new_privileges: bool = True
+    expected_mounts: tuple[str, ...] = ()
+    extra_mounts: tuple[str, ...] = ()
+    programs: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    before: str = ""
+    has_v6: bool = True
+    has_descriptors: bool = True
+    replaced: tuple[tuple[str, str, str], ...] = ()
+    home_owner: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a box ended."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+    phases: list[str]
+
+
+def run_box(box: Box, timeout_seconds: float = 30.0, stdin: int | None = None) -> Ended:
+    """Run `box.command` in a box, to its end."""
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chmod(scratch, 0o755)
+        process, phases = start_box(box, scratch, stdin=stdin)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        finally:
+            process.kill()
+            process.wait()
+        with os.fdopen(phases, "rb") as file:
+            lines = file.read().decode().splitlines()
+    return Ended(code=process.returncode, stdout=stdout, stderr=stderr.decode("utf-8", "replace"), phases=lines)
+
+
+def start_box(box: Box, scratch: str, stdin: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a box; its files lie in `scratch`. Returns the process and the reading end of the phases."""
+    plan = _write_plan(box, scratch)
+    variables = os.memfd_create("variables")
+    block = box.variables
+    if block is None:
+        block = b"".join(name + b"=" + value + b"\0" for name, value in VARIABLES.items())
+    os.write(variables, block)
+    reader, writer = os.pipe()
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user", "--map-auto"]
+    # The shell puts the descriptors where podman would.
+    give = f"exec 3<&{variables} 4>&{writer}; " if box.has_descriptors else ""
+    shell = f'{give}exec "$@" {variables}<&- {writer}>&- {reader}>&-'
+    argv = ["sh", "-c", shell, "sh", "unshare", *user, "--net", "--mount", "--pid", "--ipc", "--uts", "--fork"]
+    process = subprocess.Popen(
+        [*argv, "--kill-child", sys.executable, os.path.abspath(__file__), plan, *box.command],
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(variables, writer, reader),
+    )
+    os.close(variables)
+    os.close(writer)
+    return process, reader
+
+
+def _write_plan(box: Box, scratch: str) -> str:
+    from aisb.render.sandbox import entrypoint, mount_targets, ruleset
+    from aisb.render.seccomp import seccomp_json
+
+    session = os.path.join(scratch, "session")
+    os.makedirs(os.path.join(session, "gate"))
+    programs = os.path.join(scratch, "libexec", "aisb")
+    shutil.copytree(os.path.join(ROOT, "gate"), os.path.join(programs, "gate"), ignore=shutil.ignore_patterns("*.pyc"))
+    text = entrypoint()
+    for file, old, new in box.replaced:
+        if file == "entrypoint":
+            assert old in text
+            text = text.replace(old, new)
+        else:
+            path = os.path.join(programs, file)
+            with open(path, encoding="utf-8") as source:
+                program = source.read()
+            assert old in program
+            _write(path, program.replace(old, new))
+    _write(os.path.join(programs, "entrypoint"), text)
+    os.chmod(os.path.join(programs, "entrypoint"), 0o755)
+    with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
+        _write(os.path.join(scratch, "seccomp.json"), seccomp_json(file.read()))
+    gate = ("/run/aisb/gate",) if box.gate else ()
+    own = {
+        "mode": f"{box.mode}\n",
+        "sandbox.nft": ruleset(box.mode),
+        "mounts": mount_targets((*BOX_MOUNTS, *gate, *(f"/usr/sbin/{name}" for name in box.programs), *box.expected_mounts)),
+        **box.files,
+    }
+    for name, content in own.items():
+        _write(os.path.join(session, name), content)
+    for name, content in box.programs.items():
+        _write(os.path.join(scratch, name), content)
+        os.chmod(os.path.join(scratch, name), 0o755)
+    plan = os.path.join(scratch, "plan.json")
+    fields = ("environment", "capabilities", "has_seccomp", "has_no_new_privileges", "extra_mounts", "before", "gate",
+              "has_v6", "home_owner")  # fmt: skip
+    _write(plan, json.dumps({name: getattr(box, name) for name in fields} | {"programs": list(box.programs)}))
+    return plan
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+# --- the first process of a box -------------------------------------------------------------------
+
+
+def _mount(*argv: str) -> None:
+    subprocess.run(["mount", *argv], check=True, close_fds=True)
+
+
+def _enter_root(plan: dict[str, Any], scratch: str) -> None:
+    root = os.path.join(scratch, "root")
+    os.mkdir(root)
+    _mount("--make-rprivate", "/")
+    _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", root)
+    for name in ("usr", "etc", "proc", "sys", "dev", "run/aisb", "run/user/1000", "tmp", "project", "old", HOME[1:], "root"):
+        os.makedirs(os.path.join(root, name))
+    for target in plan["extra_mounts"]:
+        os.makedirs(root + target, exist_ok=True)
+    os.chmod(os.path.join(root, "tmp"), 0o1777)
+    os.chown(os.path.join(root, "project"), 1000, 1000)
+    os.chown(os.path.join(root, HOME[1:]), plan["home_owner"], 1000)
+    os.chown(os.path.join(root, "run/user/1000"), 1000, 1000)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        os.symlink(f"usr/{name}", os.path.join(root, name))
+    for name in ("usr", "etc"):
+        _mount("--bind", f"/{name}", f"{root}/{name}")
+    _mount("--rbind", "/dev", f"{root}/dev")
+    _mount("--bind", os.path.join(scratch, "libexec"), f"{root}/usr/libexec")
+    _mount("--bind", os.path.join(scratch, "session"), f"{root}/run/aisb")
+    if plan["gate"]:
+        _mount("--bind", plan["gate"], f"{root}/run/aisb/gate")
+    for name in plan["programs"]:
+        _mount("--bind", os.path.join(scratch, name), f"{root}/usr/sbin/{name}")
+    _mount("-t", "proc", "proc", f"{root}/proc")
+    _mount("-t", "sysfs", "-o", "ro", "sysfs", f"{root}/sys")
+    for target in plan["extra_mounts"]:
+        _mount("-t", "tmpfs", "tmpfs", root + target)
+    os.chdir(root)
+    subprocess.run(["pivot_root", ".", "old"], check=True)
+    os.chdir("/")
+    subprocess.run(["umount", "-l", "/old"], check=True)
+    os.rmdir("/old")
+    os.chdir("/project")
+
+
+def main() -> None:
+    """Make the box and become its entrypoint."""
+    from confine import confine
+
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = json.load(file)
+    scratch = os.path.dirname(sys.argv[1])
+    with open(os.path.join(scratch, "seccomp.json"), encoding="utf-8") as file:
+        profile = json.load(file)
+    _enter_root(plan, scratch)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="utf-8") as file:
+        file.write("0")
+    if not plan["has_v6"]:
+        with open("/proc/sys/net/ipv6/conf/all/disable_ipv6", "w", encoding="utf-8") as file:
+            file.write("1")
+    if plan["before"]:
+        subprocess.run(["sh", "-euc", plan["before"]], check=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(LAST_CAPABILITY + 1):
+        if number not in plan["capabilities"]:
+            libc.prctl(24, number, 0, 0, 0)
+    if plan["has_seccomp"]:
+        confine(profile)
+    elif plan["has_no_new_privileges"]:
+        libc.prctl(38, 1, 0, 0, 0)
+    command = [os.fsencode(word) for word in sys.argv[2:]]
+    os.execve("/usr/libexec/aisb/entrypoint", [b"/usr/libexec/aisb/entrypoint", *command], plan["environment"])
+
+
+if __name__ == "__main__":
+    main()
