@@ -39,20 +39,25 @@ def write_home(home: str, *, settings: bool) -> None:
     """
     account = pwd.getpwnam(ACCOUNT)
     # One store and one runroot for all homes of a host; without the driver Debian 12's podman takes vfs.
+    storage = (
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{HOME}/store"\n'
+        f'runroot = "/run/user/{account.pw_uid}/containers"\n'
+    )
+    registry = '[[registry]]\nlocation = "127.0.0.1:5000"\ninsecure = true\n'
     files = {
-        ".config/containers/storage.conf": (
-            f'[storage]\ndriver = "overlay"\ngraphroot = "{HOME}/store"\n'
-            f'runroot = "/run/user/{account.pw_uid}/containers"\n'
-        )
+        ".config/containers/storage.conf": storage,
+        ".config/containers/registries.conf.d/laboratory.conf": registry,
     }
     if settings:
         files |= {".config/pip/pip.conf": handover.pip_settings(), ".npmrc": handover.npm_settings()}
-    os.makedirs(home, exist_ok=True)
+    made = {home}
     for name, text in files.items():
         path = os.path.join(home, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write(text)
-    for path in (home, os.path.join(home, ".config"), *(os.path.join(home, name) for name in files)):
+        while path not in made:
+            made.add(path)
+            path = os.path.dirname(path)
+    for path in made:
         os.chown(path, account.pw_uid, account.pw_gid)
-        os.chown(os.path.dirname(path) if path != home else home, account.pw_uid, account.pw_gid)

@@ -5,13 +5,14 @@ What the programs in tests/lab do.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import pwd
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from laboratory import handover, job, machine, prepare, sinks, world
+from laboratory import handover, job, machine, prepare, settings, sinks, world
 from laboratory.account import environment, write_home
 from laboratory.settings import ACCOUNT, HOME, HOSTS, Host, LabError, need_host
 
@@ -111,23 +112,39 @@ def _make_call(directory: str) -> None:
 
 
 def up(arguments: Sequence[str]) -> int:
+    good = True
     for chosen in _chosen(arguments):
-        running = world.need(chosen)
-        prepare.prepare(running, strict=True)
-        machine.say(f"{chosen.name} is up")
-    return 0
+        _restart_if_changed(chosen)
+        good = prepare.prepare(world.need(chosen), again=True) and good
+    return 0 if good else 1
+
+
+def _restart_if_changed(chosen: Host) -> None:
+    """
+    Servers and namespaces are those of the laboratory's own files as they are now.
+    """
+    digest = hashlib.sha256()
+    for file in sorted((settings.TREE / "tests/lab/laboratory").rglob("*.[ps][yh]")):
+        digest.update(file.read_bytes())
+    stamp = chosen.cache / "laboratory.stamp"
+    with world.locked(chosen.cache / "use.lock"):
+        if not stamp.exists() or stamp.read_text() != digest.hexdigest():
+            world.stop(chosen)
+            stamp.write_text(digest.hexdigest())
 
 
 def down(arguments: Sequence[str]) -> int:
     for chosen in _chosen(arguments):
-        world.stop(chosen)
+        with world.locked(chosen.cache / "use.lock"):
+            world.stop(chosen)
     return 0
 
 
 def clean(arguments: Sequence[str]) -> int:
     for chosen in _chosen(arguments):
-        world.stop(chosen)
-        shutil.rmtree(chosen.cache, ignore_errors=True)
+        with world.locked(chosen.cache / "use.lock"):
+            world.stop(chosen)
+            shutil.rmtree(chosen.cache, ignore_errors=True)
     return 0
 
 
@@ -136,6 +153,13 @@ def show_sinks(arguments: Sequence[str]) -> int:
     if len(arguments) > 1:
         raise ValueError("at most one record is read")
     sys.stdout.buffer.write(sinks.read_record(chosen, arguments[0] if arguments else None))
+    return 0
+
+
+def registry(arguments: Sequence[str]) -> int:
+    if arguments:
+        raise ValueError("LAB_HOST names the host")
+    world.need_registry(need_host(os.environ.get("LAB_HOST")))
     return 0
 
 

@@ -15,14 +15,15 @@ from pathlib import Path
 
 from laboratory import handover, job, machine, world
 from laboratory.account import environment, write_home
-from laboratory.settings import HOME, TREE, LabError
+from laboratory.settings import HOME, TREE
 from laboratory.world import World
 
 IMAGE_BUILD = ("aisb", "build")
 """Run in the machine's network with the environment of `account.environment` (AISB_BASE_IMAGE among it)."""
 
 IMAGE_INPUTS = ("pyproject.toml", "aisb", "gate", "templates")
-BUILD_SECONDS = 1800
+INSTALL_SECONDS = 600.0
+BUILD_SECONDS = 1800.0
 
 _SKIPPED = {
     ".git", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache",
@@ -51,19 +52,22 @@ def list_tree(root: str) -> Listing:
     return found
 
 
-def prepare(running: World, *, strict: bool = False) -> None:
+def prepare(running: World, *, again: bool = False) -> bool:
     """
-    Bring the host up to the tree as it is now. A failed build is said on stderr, or raised when `strict`.
+    Bring the host up to the tree as it is now, and say whether aisb and its images are there.
+
+    What failed is said on stderr, and tried again only when what it is made from has changed, or with `again`.
     """
     host = running.host
     wanted = list_tree(str(TREE))
     stamp = host.cache / "tree.json"
-    if _read(stamp) != wanted or strict:
-        with world.locked(host.cache / "tree.lock"):
-            _copy(wanted, _read(stamp) or {}, host.home / "tree")
-            _install(running, wanted, strict=strict)
-            _build_images(running, wanted, strict=strict)
-            stamp.write_text(json.dumps(wanted))
+    if _read(stamp) == wanted and not again:
+        return True
+    with world.locked(host.cache / "tree.lock"):
+        _copy(wanted, _read(stamp) or {}, host.home / "tree")
+        done = _install(running, wanted, again=again) and _build_images(running, wanted, again=again)
+        stamp.write_text(json.dumps(wanted))
+    return done
 
 
 def _read(stamp: Path) -> Listing | None:
@@ -89,45 +93,38 @@ def _copy(wanted: Listing, present: Listing, target: Path) -> None:
         fresh.rename(copy)
 
 
-def _install(running: World, listing: Listing, *, strict: bool) -> None:
+def _install(running: World, listing: Listing, *, again: bool) -> bool:
     """
     A virtual environment with the tree installed in place: the tree's own code is always current.
     """
-    project = TREE / "pyproject.toml"
-    if not project.exists():
-        return
+    project = (TREE / "pyproject.toml").read_bytes()
     # The build wants files that the project file names, such as the readme.
     beside = sorted(path for path in listing if "/" not in path)
-    digest = hashlib.sha256(project.read_bytes() + "\n".join(beside).encode()).hexdigest()
-    script = (
-        f"rm -rf {HOME}/venv && python3 -m venv {HOME}/venv && {HOME}/venv/bin/pip install -q -e {HOME}/tree"
-    )
-    _step(running, "installing aisb", ("sh", "-c", script), digest, seconds=600, strict=strict)
+    digest = hashlib.sha256(project + "\n".join(beside).encode()).hexdigest()
+    script = f"rm -rf {HOME}/venv && python3 -m venv {HOME}/venv && {HOME}/venv/bin/pip install -q -e {HOME}/tree"
+    return _step(running, "installing aisb", ("sh", "-c", script), digest, seconds=INSTALL_SECONDS, again=again)
 
 
-def _build_images(running: World, listing: Listing, *, strict: bool) -> None:
-    if not (running.host.home / "venv/bin/aisb").exists():
-        return
+def _build_images(running: World, listing: Listing, *, again: bool) -> bool:
     inputs = {path: value for path, value in listing.items() if path.split("/")[0] in IMAGE_INPUTS}
     digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-    _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, strict=strict)
+    return _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, again=again)
 
 
 def _step(
-    running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, strict: bool
-) -> None:
+    running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, again: bool
+) -> bool:
     """
-    Run `argv` as the account in the machine's network, once for each digest; a failed one again when `strict`.
+    Run `argv` as the account in the machine's network, once for each digest; a failed one again if asked to.
     """
     host = running.host
-    stamp = host.cache / f"{title.replace(' ', '-')}.stamp"
-    last = stamp.read_text().split() if stamp.exists() else []
-    if last[:1] == [digest] and (last[1] == "done" or not strict):
-        return
-    log = host.cache / f"{title.replace(' ', '-')}.log"
+    name = title.replace(" ", "-")
+    stamp, log = host.cache / f"{name}.stamp", host.cache / f"{name}.log"
+    last = stamp.read_text() if stamp.exists() else ""
+    if last == f"{digest} done" or (last == f"{digest} failed" and not again):
+        return last.endswith("done")
     machine.say(f"{title} on {host.name} (log: {log})")
     started = time.monotonic()
-    os.makedirs(host.home / "login", exist_ok=True)
     write_home(str(host.home / "login"), settings=True)
     with log.open("w") as file:
         code = job.run(
@@ -141,12 +138,10 @@ def _step(
             output=file.fileno(),
         )
     stamp.write_text(f"{digest} {'done' if code == 0 else 'failed'}")
-    took = f"{time.monotonic() - started:.0f} s"
-    if code != 0:
-        how = f"exited {code}" if code is not None else "did not end"
-        message = f"{title} {how} after {took}:\n{log.read_text(errors='replace')[-2000:]}"
-        if strict:
-            raise LabError(message)
-        machine.say(message)
+    took = f"after {time.monotonic() - started:.0f} s"
+    if code == 0:
+        machine.say(f"{title}: done {took}")
     else:
-        machine.say(f"{title} took {took}")
+        end = f"exited {code}" if code is not None else "did not end"
+        machine.say(f"{title}: {end} {took}:\n{log.read_text(errors='replace')[-2000:]}")
+    return code == 0

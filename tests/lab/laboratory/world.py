@@ -6,6 +6,7 @@ The long-lived part of a host: the processes that hold its namespaces, started o
     canaries  servers on the host itself
     outside   a network namespace that reaches what the machine reaches ("machine"), for image builds
     uplink    slirp4netns, which carries `outside`
+    registry  an image registry on the host, only where it is asked for
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from laboratory import enter, folder, handover, machine, network
+from laboratory import enter, folder, handover, machine, network, registry
 from laboratory.account import environment, write_home
 from laboratory.daemons import Process, Starter, is_alive, kill
-from laboratory.settings import HOME, NAMESERVER, Host, LabError
+from laboratory.settings import HOME, HOSTS, NAMESERVER, Host, LabError
 
 PARTS = Path(__file__).parent
+ON_DEMAND = {"registry"}
 
 
 class World(NamedTuple):
@@ -77,7 +79,8 @@ def find(host: Host) -> World | None:
     The host's world if all of it is up.
     """
     processes = _saved(host)
-    return World(host, processes) if processes and all(map(is_alive, processes.values())) else None
+    needed = [process for name, process in processes.items() if name not in ON_DEMAND]
+    return World(host, processes) if needed and all(map(is_alive, needed)) else None
 
 
 def need(host: Host) -> World:
@@ -103,6 +106,22 @@ def stop(host: Host) -> None:
     host.state.unlink(missing_ok=True)
 
 
+def need_registry(host: Host) -> None:
+    """
+    An empty image registry on the host's 127.0.0.1:5000, started on demand.
+    """
+    world = need(host)
+    with locked(host.cache / "up.lock"):
+        if "registry" in world.processes and is_alive(world.processes["registry"]):
+            return
+        place = HOSTS["debian13"]
+        with locked(place.cache / "folder.lock"):
+            folder.need_folder(place)
+        starter = Starter(host.cache / "daemons.log")
+        starter.start("registry", *registry.command(place.folder, host.name, world.holder))
+        _keep(world, starter.processes)
+
+
 def _make(host: Host) -> World:
     stop(host)
     with locked(host.cache.parent / "machine.lock"):
@@ -112,7 +131,8 @@ def _make(host: Host) -> World:
     host.cache.chmod(0o755)
     root = Path("/")
     if host.suite != machine.codename():
-        folder.need_folder(host)
+        with locked(host.cache / "folder.lock"):
+            folder.need_folder(host)
         folder.write_account(host.folder, account)
         root = host.folder
     for directory in (host.home, host.home / "calls", host.home / "store"):
@@ -120,12 +140,10 @@ def _make(host: Host) -> World:
         os.chown(directory, account.pw_uid, account.pw_gid)
     starter = Starter(host.cache / "daemons.log")
     try:
-        world = _start(host, starter, root, account)
+        return _start(host, starter, root, account)
     except BaseException:
         kill(starter.processes.values())
         raise
-    host.state.write_text(json.dumps(world.processes))
-    return world
 
 
 def _start(host: Host, starter: Starter, root: Path, account: pwd.struct_passwd) -> World:
@@ -145,31 +163,36 @@ def _start(host: Host, starter: Starter, root: Path, account: pwd.struct_passwd)
     )
     starter.start(
         "uplink",
-        "slirp4netns",
-        "--configure",
-        "--mtu=65520",
-        "--disable-host-loopback",
-        "--ready-fd=1",
-        str(outside),
-        "tap0",
-    )
+        "slirp4netns", "--configure", "--mtu=65520", "--disable-host-loopback", "--ready-fd=1", str(outside), "tap0",
+    )  # fmt: skip
     network.redirect_resolver(outside)
-    world = World(host, starter.processes)
-    for group in ("lab", "kept"):
-        os.makedirs(os.path.join(world.groups, group), exist_ok=True)
-    for process in starter.processes.values():
-        Path(world.groups, "lab", "cgroup.procs").write_text(str(process.pid))
-    _start_pause_process(world)
+    world = World(host, {})
+    _keep(world, starter.processes)
+    _start_podman(world)
     return world
 
 
-def _start_pause_process(world: World) -> None:
+def _keep(world: World, processes: dict[str, Process]) -> None:
     """
-    Rootless podman keeps the namespaces of its first start in a process that a call must not take along at its end.
+    Put the daemons into the host's control group, and write them down.
+    """
+    world.processes.update(processes)
+    for group in ("lab", "kept"):
+        os.makedirs(os.path.join(world.groups, group), exist_ok=True)
+    for process in processes.values():
+        Path(world.groups, "lab", "cgroup.procs").write_text(str(process.pid))
+    world.host.state.write_text(json.dumps(world.processes))
+
+
+def _start_podman(world: World) -> None:
+    """
+    Start podman's pause process and take away what an earlier life has left in the store.
+
+    Rootless podman keeps the namespaces of its first start in that process; no call may take it along at its end.
     """
     write_home(str(world.host.home / "login"), settings=False)
     child = enter.start(
-        ("podman", "unshare", "true"),
+        ("sh", "-c", "podman rm --all --force >/dev/null && podman volume prune --force >/dev/null"),
         mounts_of=world.holder,
         network_of=world.holder,
         group=os.path.join(world.groups, "lab"),
