@@ -12,6 +12,12 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def write_stderr(text: str) -> None:
+    """Text for the person at the terminal, at once."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 def printable(text: str) -> str:
     """The text with control characters and broken bytes made visible."""
     return "".join(character if character.isprintable() else _escaped(character) for character in text)

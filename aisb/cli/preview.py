@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from aisb.cli.request import read_variables
+from aisb.cli.run import command_environment_of, job_of, question_of
 from aisb.domain.options import PREVIEWS
-from aisb.effects.make_plan import compose, preview_texts
-from aisb.effects.run import Job, describe
-from aisb.effects.situation import look_around, resolve_project
+from aisb.effects.make_plan import preview_of
+from aisb.effects.run import gate_view, view_of
+from aisb.effects.session import Session
+from aisb.effects.situation import resolve_project
 from aisb.effects.state import preview_directories
-from aisb.render.identity import command_environment
+from aisb.render.argv import sandbox_argv
+from aisb.render.describe import dry_run_lines
+from aisb.render.gate import gate_argv
 
 if TYPE_CHECKING:
     from aisb.cli.request import Request
+    from aisb.effects.plan import Plan
+    from aisb.effects.state import Directories
+
+_RUN = "00000000"
 
 
 def preview(request: Request) -> int:
     """Print what was asked for on stdout, in the order of the help."""
     where = preview_directories(os.environ)
     project = resolve_project(request.project, os.environ, where)
-    read_variables(request.environment, os.environb)
-    question = look_around(
-        net=request.net,
-        allow=request.allow,
-        environment=request.environment,
-        install=request.install,
-        base_image=request.base_image,
-        ca_bundle=request.ca_bundle,
-        project=project,
-        network="pasta",
-        cache=where.cache,
-    )
-    texts = preview_texts(question, where)
+    variables = read_variables(request.environment, os.environb)
+    rendered = preview_of(question_of(request, project, "pasta"), where.cache)
     for what in PREVIEWS:
         if request.has(f"print-{what}"):
-            sys.stdout.write(texts[what]())
+            sys.stdout.write(rendered.texts[what]())
     if request.has("dry-run"):
-        plan = compose(question, where)
-        for line in describe(_job(request, plan, project), plan):
+        plan = rendered.plan()
+        for line in _dry_run(request, plan, where, project, variables):
             sys.stdout.write(line + "\n")
     return 0
+
+
+def _dry_run(
+    request: Request, plan: Plan, where: Directories, project: str, variables: dict[bytes, bytes]
+) -> list[str]:
+    job = job_of(request, plan, where, project, "podman", "pasta", variables)
+    gated = plan.net == "allow"
+    gate = f"{where.runtime}/g/{plan.gate_key[:12]}"
+    session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{where.runtime}/r/{_RUN}")
+    files = [f"{session.files}/{name}" for name in sorted(plan.session_files)]
+    files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
+    return dry_run_lines(
+        files=files,
+        gate=gate_argv(gate_view(job, plan, gate)) if gated else (),
+        sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)))),
+        variables=[os.fsdecode(name) for name in command_environment_of(plan, variables)],
+    )

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.images import parse_node_origin
 from aisb.domain.options import LIST, OPTIONS, VALUE
 from aisb.errors import UsageError
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from aisb.cli.splitter import Split
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
+_NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+_SECONDS = re.compile(r"[1-9][0-9]{0,6}")
+DEFAULT_BASE = "docker.io/library/ubuntu:24.04"
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
 DEFAULT_HARNESS = ("pi",)
@@ -30,6 +35,9 @@ class Request(NamedTuple):
     install: tuple[str, ...]
     base_image: str
     ca_bundle: str
+    node_origin: str
+    gate_network: str
+    gate_idle: int
     project: str | None
     command: tuple[str, ...]
     settings: frozenset[str]
@@ -39,7 +47,7 @@ class Request(NamedTuple):
         return name in self.settings
 
 
-def read_request(split: Split, environ: Mapping[str, str], default_base: str) -> Request:
+def read_request(split: Split, environ: Mapping[str, str]) -> Request:
     """The request of a command line. Raises UsageError for what cannot be meant."""
     scalars = _scalars(split, environ)
     settings = _settings(split, environ)
@@ -50,12 +58,27 @@ def read_request(split: Split, environ: Mapping[str, str], default_base: str) ->
         allow=tuple((value, "--allow") for value in split.values("allow")),
         environment=_environment_names(split.values("env")),
         install=tuple(package for value in split.values("install") for package in value.split(",")),
-        base_image=scalars.get("base-image", default_base),
+        base_image=scalars.get("base-image", DEFAULT_BASE),
         ca_bundle=scalars.get("ca-bundle", ""),
+        node_origin=parse_node_origin(scalars.get("node-source", "")),
+        gate_network=_network_name(scalars.get("gate-network", "")),
+        gate_idle=_seconds("gate-idle", scalars.get("gate-idle", "600")),
         project=None if "no-cwd" in settings else scalars.get("project", "."),
         command=_command(split, settings),
         settings=settings,
     )
+
+
+def _network_name(text: str) -> str:
+    if text and not _NETWORK.fullmatch(text):
+        raise UsageError(f"--gate-network {text!r} is not the name of a network", hint="see: podman network ls")
+    return text
+
+
+def _seconds(name: str, text: str) -> int:
+    if not _SECONDS.fullmatch(text):
+        raise UsageError(f"--{name} {text!r} is not a number of seconds", hint=f"write: --{name} 600")
+    return int(text)
 
 
 def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, str]:

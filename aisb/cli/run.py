@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
 from aisb.cli.hints import hints_for, nearest_flag
-from aisb.cli.output import say
+from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.effects.host import need_host, need_network, need_ordinary_user
 from aisb.effects.process import SystemRunner, TracingRunner
+from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.situation import look_around, need_plan, resolve_project
 from aisb.effects.state import directories
 from aisb.effects.supervise import by_time
+from aisb.effects.workshop import Workshop
 from aisb.errors import UsageError
 from aisb.render.identity import command_environment
 from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from aisb.effects.host import Host
     from aisb.effects.plan import Plan, Question
     from aisb.effects.process import Runner
+    from aisb.effects.progress import Report
     from aisb.effects.state import Directories
 
 
@@ -73,19 +77,10 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
     network = need_network(host) if request.net != "none" else ""
     _warn_of_slow_storage(host)
     clock.mark("host")
-    plan = need_plan(_question(request, where, project, network), where, host, runner, say)
+    shop = Workshop(host.podman, where, os.environ, runner, progress(request))
+    plan = need_plan(question_of(request, project, network), shop)
     clock.mark("plan")
-    job = Job(
-        podman=host.podman,
-        network=network,
-        directories=where,
-        project=project,
-        home_volume=plan.home_volume,
-        command=request.command,
-        environment=_environment(plan, variables),
-        stdin=True,
-        terminal=_on_a_terminal(),
-    )
+    job = job_of(request, plan, where, project, host.podman, network, variables)
 
     def on_ready(gate: Gate | None) -> None:
         clock.mark("gate")
@@ -96,7 +91,32 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
     return _finish(request, ended, clock)
 
 
-def _question(request: Request, where: Directories, project: str, network: str) -> Question:
+def job_of(
+    request: Request,
+    plan: Plan,
+    where: Directories,
+    project: str,
+    podman: str,
+    network: str,
+    variables: dict[bytes, bytes],
+) -> Job:
+    """What a run needs besides its plan."""
+    return Job(
+        podman=podman,
+        network=network,
+        gate_network=request.gate_network or network,
+        directories=where,
+        project=project,
+        home_volume=plan.home_volume,
+        command=request.command,
+        environment=command_environment_of(plan, variables),
+        stdin=True,
+        terminal=os.isatty(0) and os.isatty(1),
+    )
+
+
+def question_of(request: Request, project: str, network: str) -> Question:
+    """What decides the plan of this request."""
     return look_around(
         net=request.net,
         allow=request.allow,
@@ -105,12 +125,19 @@ def _question(request: Request, where: Directories, project: str, network: str) 
         base_image=request.base_image,
         ca_bundle=request.ca_bundle,
         project=project,
-        network=network,
-        cache=where.cache,
+        network=request.gate_network or network,
+        idle_seconds=request.gate_idle,
+        node_origin=request.node_origin,
     )
 
 
-def _environment(plan: Plan, variables: dict[bytes, bytes]) -> dict[bytes, bytes]:
+def progress(request: Request) -> Report:
+    """Where a build says how far it is."""
+    return Silence() if request.has("quiet") else Progress(write_stderr, terminal=sys.stderr.isatty())
+
+
+def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """All variables of the command."""
     return command_environment(
         user=plan.user,
         net=plan.net,
@@ -120,13 +147,9 @@ def _environment(plan: Plan, variables: dict[bytes, bytes]) -> dict[bytes, bytes
     )
 
 
-def _on_a_terminal() -> bool:
-    return os.isatty(0) and os.isatty(1)
-
-
 def _warn_of_slow_storage(host: Host) -> None:
     if host.storage_driver == "vfs":
-        say("warning: podman's storage driver is vfs, which copies an image for every run (5-16 s)")
+        say("warning: podman's storage driver here is vfs: it copies the image for every run (5-16 s)")
         say(
             '  choose overlay: [storage] driver = "overlay" in ~/.config/containers/storage.conf, then podman system reset'
         )

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import parse_base_image
+from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.packages import parse_packages
 from aisb.domain.policy import ALLOW, Policy, parse_allow, parse_net_mode, policy_json
+from aisb.effects.build import BuildRequest, build_images
+from aisb.effects.image_inputs import read_inputs
+from aisb.effects.pins import read_base_pin, read_node_pin
 from aisb.effects.plan import Plan
-from aisb.effects.situation import find_seccomp
+from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable
-from aisb.render import gate as gate_render
 from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES, session_targets
 from aisb.render.explain import policy_lines
+from aisb.render.gate_files import allowlist, gate_files, squid_conf
+from aisb.render.images import containerfile, image_names
+from aisb.render.seccomp import seccomp_json
 
 if TYPE_CHECKING:
-    from aisb.domain.images import ImageNames
+    from collections.abc import Callable
+
+    from aisb.domain.images import ImageInputs, ImageNames
     from aisb.effects.plan import Question
+    from aisb.effects.workshop import Workshop
 
 SECCOMP_HINT = "install it: apt-get install golang-github-containers-common (podman recommends it)"
 
@@ -39,9 +48,25 @@ def read_policy(question: Question) -> Policy:
     )
 
 
+def make_plan(question: Question, shop: Workshop) -> Plan:
+    """
+    The plan, with the images that it names built where they were missing.
+
+    The policy is read first, so that a wrong entry is refused before anything is built.
+    """
+    policy = read_policy(question)
+    seccomp = seccomp_text()
+    return compose(policy, question, need_images(question, shop), seccomp)
+
+
+def need_images(question: Question, shop: Workshop) -> ImageNames:
+    """The two images' names, both in podman's store when this returns."""
+    return build_images(BuildRequest(spec_of(question), question.ca_bundle), shop)
+
+
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
     """The whole plan: every rendered text and every name."""
-    gate_files = gate_render.gate_files(policy.names, question.host_addresses) if policy.net == ALLOW else {}
+    gate_conf = _gate_files(policy, question, seccomp) if policy.net == ALLOW else {}
     return Plan(
         net=policy.net,
         user=question.user,
@@ -52,8 +77,8 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         gate_image=images.gate,
         seccomp=seccomp,
         session_files=session_files(policy, question),
-        gate_files=gate_files,
-        gate_key=gate_key(gate_files, images.gate, question.network, seccomp) if gate_files else "",
+        gate_files=gate_conf,
+        gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
     )
 
 
@@ -78,9 +103,19 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
     }
 
 
-def gate_key(files: dict[str, str], image: str, network: str, seccomp: str) -> str:
+def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
+    return gate_files(
+        names=policy.names,
+        policy_json=policy_json(policy.names),
+        host_addresses=question.host_addresses,
+        seccomp=seccomp,
+        idle_seconds=question.idle_seconds,
+    )
+
+
+def gate_key(files: dict[str, str], image: str, network: str) -> str:
     """What a gate is shared by: all that decides what it lets through, the image with its programs included."""
-    material = json.dumps([sorted(files.items()), image, network, seccomp])
+    material = json.dumps([sorted(files.items()), image, network])
     return hashlib.sha256(material.encode()).hexdigest()
 
 
@@ -90,4 +125,48 @@ def seccomp_text() -> str:
     if path is None:
         raise Unavailable("podman's seccomp profile was not found", hint=SECCOMP_HINT)
     with open(path, encoding="utf-8") as file:
-        return sandbox.seccomp(file.read())
+        return seccomp_json(file.read())
+
+
+class Preview(NamedTuple):
+    """What `--print-*` and `--dry-run` show: each text when it is asked for, from the records as they are."""
+
+    texts: dict[str, Callable[[], str]]
+    plan: Callable[[], Plan]
+
+
+def preview_of(question: Question, cache: str) -> Preview:
+    """Everything that can be looked at before a run. The policy is read at once: a wrong one is an error."""
+    policy = read_policy(question)
+
+    def containerfile_text() -> str:
+        return containerfile(SANDBOX, _recorded(question, cache))
+
+    return Preview(
+        texts={
+            "policy": lambda: policy_lines(policy),
+            "entrypoint": sandbox.entrypoint,
+            "containerfile": containerfile_text,
+            "nft": lambda: sandbox.ruleset(policy.net),
+            "squid": lambda: squid_conf(policy.names, question.host_addresses) + _commented(allowlist(policy.names)),
+            "seccomp": seccomp_text,
+        },
+        plan=lambda: compose(policy, question, image_names(_recorded(question, cache)), _seccomp_or_nothing()),
+    )
+
+
+def _recorded(question: Question, cache: str) -> ImageInputs:
+    """The inputs on record. What was never looked up is said, not guessed."""
+    spec = spec_of(question)
+    base = read_base_pin(cache, spec.base) or PinnedBase(spec.base.text, spec.base.text, "not pinned yet")
+    node = read_node_pin(cache, spec) or NodePin(NODE_VERSION, "npm", (("not-downloaded-yet", "-"),) * 2)
+    return read_inputs(spec, base, node)
+
+
+def _seccomp_or_nothing() -> str:
+    # A preview works where podman, whose profile it is, is not installed.
+    return seccomp_text() if find_seccomp() else ""
+
+
+def _commented(allowlist_text: str) -> str:
+    return "".join(f"# allowlist: {line}\n" for line in allowlist_text.splitlines())

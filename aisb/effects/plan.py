@@ -47,6 +47,8 @@ class Question(NamedTuple):
     user: str
     pin: str
     network: str
+    idle_seconds: int
+    node_origin: str
     host_addresses: tuple[str, ...]
     podman_seccomp: str
     programs: str

@@ -22,6 +22,7 @@ from aisb.render.argv import (
     sandbox_argv,
     session_mounts,
 )
+from aisb.render.gate import NETWORKS, GateView, gate_argv
 from aisb.render.identity import environment_block
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Job(NamedTuple):
 
     podman: str
     network: str
+    gate_network: str
     directories: Directories
     project: str
     home_volume: str
@@ -68,7 +70,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         podman=job.podman,
         run=session.run,
         image=plan.sandbox_image,
-        network=job.network if plan.net == "full" else "none",
+        network=NETWORKS[job.network] if plan.net == "full" else "none",
         seccomp=f"{session.path}/seccomp.json",
         workdir=PROJECT_TARGET if job.project else HOME_TARGET,
         mounts=mounts_of(job, session.files, session.sockets if gated else None),
@@ -118,16 +120,18 @@ def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
         return
 
     def argv(directory: str) -> tuple[str, ...]:
-        # Rendering is imported for a cold gate only.
-        from aisb.render.gate import gate_argv
-
-        return gate_argv(job.podman, plan.gate_image, plan.gate_key, job.network, directory)
+        return gate_argv(gate_view(job, plan, directory))
 
     gate = need_gate(GatePlan(plan.gate_key, plan.gate_image, plan.gate_files), job.directories.runtime, runner, argv)
     try:
         yield gate
     finally:
         os.close(gate.lock)
+
+
+def gate_view(job: Job, plan: Plan, directory: str) -> GateView:
+    """What the argv of the run's gate is made of."""
+    return GateView(job.podman, plan.gate_image, plan.gate_key, job.gate_network, directory)
 
 
 def remove_command(podman: str, run: str) -> Command:

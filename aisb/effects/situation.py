@@ -8,18 +8,20 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
+from aisb.domain.base_image import parse_base_image
+from aisb.domain.images import ImageSpec, parse_platform
+from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, home_volume
 from aisb.effects.host import host_addresses
+from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
-from aisb.effects.state import read_if_there
-from aisb.errors import Unavailable, Untrusted, UsageError
+from aisb.errors import Untrusted, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from aisb.effects.host import Host
-    from aisb.effects.process import Runner
     from aisb.effects.state import Directories
+    from aisb.effects.workshop import Workshop
 
 PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
 _LARGEST_BUNDLE = 4 * 1024 * 1024
@@ -104,7 +106,8 @@ def look_around(
     ca_bundle: str,
     project: str,
     network: str,
-    cache: str,
+    idle_seconds: int,
+    node_origin: str,
 ) -> Question:
     """The question whose answer is a plan."""
     return Question(
@@ -118,31 +121,44 @@ def look_around(
         project=project,
         home_volume=home_volume(project or "no project"),
         user=user_name(),
-        pin=read_pins(cache, base_image),
+        pin="",
         network=network,
+        idle_seconds=idle_seconds,
+        node_origin=node_origin,
         host_addresses=host_addresses() if net == "allow" else (),
         podman_seccomp=stamp_of(find_seccomp() or ""),
         programs=fingerprint(),
     )
 
 
-def need_plan(
-    question: Question, where: Directories, host: Host, runner: Runner, report: Callable[[str], None]
-) -> Plan:
-    """
-    The plan that answers the question, with the images that it names.
+def spec_of(question: Question) -> ImageSpec:
+    """What the images of this question are made from. Raises UsageError for a base or a package that cannot be."""
+    return ImageSpec(
+        base=parse_base_image(question.base_image),
+        platform=parse_platform(os.uname().machine),
+        install=parse_packages(question.install),
+        node_origin=question.node_origin,
+    )
 
-    Where none is kept the entries are parsed first, so that a wrong one is refused before anything is built.
-    """
-    plan = find_plan(where.cache, question)
+
+def need_plan(question: Question, shop: Workshop) -> Plan:
+    """The plan that answers the question, with the images that it names in podman's store."""
+    cache = shop.directories.cache
+    plan = find_plan(cache, _pinned(question, cache))
     if plan is None:
         from aisb.effects.make_plan import make_plan
 
-        plan = make_plan(question, where, host, runner, report)
-        keep_plan(where.cache, question._replace(pin=read_pins(where.cache, question.base_image)), plan)
-    if not images_noted(where.cache, plan):
+        plan = make_plan(question, shop)
+        keep_plan(cache, _pinned(question, cache), plan)
+        note_images(cache, plan)
+    if not images_noted(cache, plan):
         from aisb.effects.make_plan import need_images
 
-        need_images(question, where, host, runner, report)
-        note_images(where.cache, plan)
+        need_images(question, shop)
+        note_images(cache, plan)
     return plan
+
+
+def _pinned(question: Question, cache: str) -> Question:
+    """The question with what the base and Node stand for at the moment."""
+    return question._replace(pin=read_pins(cache, question.base_image))

@@ -30,17 +30,26 @@ class Directories(NamedTuple):
         return (self.runtime, self.cache, self.state, self.config)
 
 
-def directories(environ: Mapping[str, str]) -> Directories:
+def directories(environ: Mapping[str, str], runtime: str = "") -> Directories:
     """aisb's directories by the XDG variables. Raises Unavailable where there is no usable runtime directory."""
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         raise Unavailable("HOME is not set to an absolute path", hint="log in as an ordinary user")
     return Directories(
-        runtime=f"{_runtime_directory(environ)}/aisb",
+        runtime=f"{runtime or _runtime_directory(environ)}/aisb",
         cache=f"{environ.get('XDG_CACHE_HOME') or home + '/.cache'}/ai-sandbox",
         state=f"{environ.get('XDG_STATE_HOME') or home + '/.local/state'}/ai-sandbox",
         config=f"{environ.get('XDG_CONFIG_HOME') or home + '/.config'}/ai-sandbox",
     )
+
+
+def preview_directories(environ: Mapping[str, str]) -> Directories:
+    """The same, for a preview: where there is no runtime directory, the one that a login would make."""
+    try:
+        return directories(environ)
+    except Unavailable:
+        home = environ.get("HOME") or "/"
+        return directories({"HOME": home, "XDG_RUNTIME_DIR": ""} | dict(environ), runtime=f"/run/user/{os.getuid()}")
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> str:

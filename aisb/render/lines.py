@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -78,5 +79,4 @@ def _record(line: str) -> dict[str, object]:
 
 def timing_lines(marks: list[tuple[str, float]]) -> list[str]:
     """How many milliseconds each phase took after the one before it."""
-    pairs = zip(marks, marks[1:], strict=False)
-    return [f"{name:<8} {1000 * (end - start):7.1f} ms" for (_, start), (name, end) in pairs]
+    return [f"{name:<8} {1000 * (end - start):7.1f} ms" for (_, start), (name, end) in pairwise(marks)]

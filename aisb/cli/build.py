@@ -1,0 +1,37 @@
+"""`aisb build`: the two images, built where they are missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from aisb.cli.output import say, write_stderr
+from aisb.cli.request import DEFAULT_BASE
+from aisb.domain.base_image import parse_base_image
+from aisb.domain.images import ImageSpec, parse_node_origin, parse_platform
+from aisb.domain.packages import parse_packages
+from aisb.effects.build import BuildRequest, build_images
+from aisb.effects.host import need_host, need_ordinary_user
+from aisb.effects.process import SystemRunner, TracingRunner
+from aisb.effects.progress import Progress, Silence
+from aisb.effects.state import directories
+from aisb.effects.workshop import Workshop
+
+
+def build_verb(
+    base_image: str, install: tuple[str, ...], ca_bundle: str, node_source: str, *, trace: bool, quiet: bool
+) -> None:
+    """Build, and print the names of the images on stdout."""
+    spec = ImageSpec(
+        base=parse_base_image(base_image or DEFAULT_BASE),
+        platform=parse_platform(os.uname().machine),
+        install=parse_packages(package for argument in install for package in argument.split(",")),
+        node_origin=parse_node_origin(node_source),
+    )
+    need_ordinary_user()
+    where = directories(os.environ)
+    runner = TracingRunner(SystemRunner(), say) if trace else SystemRunner()
+    host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
+    report = Silence() if quiet else Progress(write_stderr, terminal=sys.stderr.isatty())
+    names = build_images(BuildRequest(spec, ca_bundle), Workshop(host.podman, where, os.environ, runner, report))
+    sys.stdout.write(f"{names.sandbox}\n{names.gate}\n")

@@ -1,0 +1,32 @@
+"""What `--dry-run` prints: the commands of a run, ready to paste, and the files that they need."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.render.argv import Mount
+
+
+def dry_run_lines(
+    *, files: Iterable[str], gate: tuple[str, ...], sandbox: tuple[str, ...], variables: Iterable[str]
+) -> list[str]:
+    """Shell lines and comments. Values of variables are never among them."""
+    return [
+        *(f"# rendered: {name}" for name in files),
+        *([f"{_shown(gate)} 3>&1", "# ... and wait until it says: ready"] if gate else []),
+        f"# descriptor 3: the variables {' '.join(sorted(variables))}; descriptor 4: the phases",
+        f"{_shown(sandbox)} 3<variables 4>phases",
+    ]
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    return shlex.join(argv)
+
+
+def mount_lines(mounts: Iterable[Mount]) -> list[str]:
+    """Each mount as a person reads it."""
+    return [f"{mount.source} -> {mount.target} ({'ro' if mount.read_only else 'rw'})" for mount in mounts]
