@@ -150,9 +150,7 @@ def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[by
 def _warn_of_slow_storage(host: Host) -> None:
     if host.storage_driver == "vfs":
         say("warning: podman's storage driver here is vfs: it copies the image for every run (5-16 s)")
-        say(
-            '  choose overlay: [storage] driver = "overlay" in ~/.config/containers/storage.conf, then podman system reset'
-        )
+        say('  write [storage] driver = "overlay" to ~/.config/containers/storage.conf')
 
 
 def _say_start(job: Job, plan: Plan, gate: Gate | None) -> None:

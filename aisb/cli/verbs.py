@@ -36,14 +36,9 @@ def build(
 
 
 def run_verb(verb: str, words: list[str]) -> int:
-    """Run a verb and return its exit code. A usage error is 2, as everywhere."""
-    import click
-
+    """Run a verb and return its exit code: 2 for a command line that it cannot read, as everywhere."""
     try:
-        result = app([verb, *words], standalone_mode=False, prog_name="aisb")
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    return result if isinstance(result, int) else 0
+        app([verb, *words], prog_name="aisb")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0
