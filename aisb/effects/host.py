@@ -16,7 +16,7 @@ from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 OLDEST = (4, 3)
 PASTA_SINCE = (4, 4)
@@ -48,8 +48,14 @@ def find_program(name: str, path: str = SAFE_PATH) -> str | None:
     return None
 
 
-def need_host(cache: str, runner: Runner, search_path: str, project: str) -> Host:
-    """This machine's facts, from the cache where nothing that decides them has changed."""
+def need_host(
+    cache: str, runner: Runner, search_path: str, project: str, subordinate_ids: Callable[[], None] | None = None
+) -> Host:
+    """
+    This machine's facts, from the cache where nothing that decides them has changed.
+
+    `subordinate_ids` raises where the user has none; `need_subordinate_ids` unless said otherwise.
+    """
     podman = find_program("podman", search_path)
     if podman is None:
         raise Unavailable(
@@ -60,7 +66,7 @@ def need_host(cache: str, runner: Runner, search_path: str, project: str) -> Hos
     remembered = _remembered(f"{cache}/host.json", stamp)
     if remembered is not None:
         return remembered
-    need_subordinate_ids()
+    (subordinate_ids or need_subordinate_ids)()
     host = ask_podman(podman, runner)
     make_private(cache)
     write_whole(f"{cache}/host.json", json.dumps({"stamp": stamp, "host": host}).encode())

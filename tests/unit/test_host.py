@@ -1,0 +1,96 @@
+"""What podman says about itself, and what aisb makes of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+
+import pytest
+
+from aisb.effects.host import Host, ask_podman, host_addresses, need_host
+from aisb.effects.process import Finished
+from aisb.errors import Unavailable
+from tests.fakes import FakeRunner, said
+
+
+def info(*, rootless: bool = True, remote: bool = False, driver: str = "overlay") -> str:
+    return json.dumps(
+        {
+            "host": {"serviceIsRemote": remote, "security": {"rootless": rootless}},
+            "store": {"graphDriverName": driver},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "parsed"),
+    [
+        ("podman version 4.3.1", (4, 3)),
+        ("podman version 4.9.4-rhel", (4, 9)),
+        ("podman version 5.4.2", (5, 4)),
+        ("podman version 6.0.0-dev", (6, 0)),
+    ],
+)
+def test_a_podman_that_is_new_enough(version: str, parsed: tuple[int, int]) -> None:
+    host = ask_podman("/usr/bin/podman", FakeRunner(said(version), said(info())))
+
+    assert (host.version, host.storage_driver) == (parsed, "overlay")
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        pytest.param([said("podman version 3.4.7")], "podman 3.4 is too old", id="too old"),
+        pytest.param(
+            [said("Docker version 28.2.2, build e6534b4")], "/usr/bin/podman is not podman", id="a docker shim"
+        ),
+        pytest.param([said("")], "/usr/bin/podman is not podman", id="silence"),
+        pytest.param([Finished(code=1)], "/usr/bin/podman is not podman", id="a failure"),
+        pytest.param([said("podman version 5.4.2"), said(info(remote=True))], "client of another machine", id="remote"),
+        pytest.param([said("podman version 5.4.2"), said(info(rootless=False))], "does not run rootless", id="rootful"),
+        pytest.param([said("podman version 5.4.2"), said("{}")], "that aisb cannot read", id="no such fields"),
+        pytest.param([said("podman version 5.4.2"), said("nope")], "that aisb cannot read", id="no JSON"),
+        pytest.param([said("podman version 5.4.2"), Finished(code=125)], "podman info .* exited 125", id="in trouble"),
+    ],
+)
+def test_a_podman_that_is_no_use_is_named_with_its_fault(answers: list[Finished], message: str) -> None:
+    with pytest.raises(Unavailable, match=message):
+        ask_podman("/usr/bin/podman", FakeRunner(*answers))
+
+
+def test_no_podman_on_the_path(tmp_path: os.PathLike[str]) -> None:
+    with pytest.raises(Unavailable, match="podman was not found"):
+        need_host(str(tmp_path), FakeRunner(), str(tmp_path), "")
+
+
+def test_a_podman_in_the_project_is_not_run(tmp_path: os.PathLike[str]) -> None:
+    program = os.path.join(tmp_path, "podman")
+    with open(program, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(program, 0o755)
+
+    with pytest.raises(Unavailable, match="lies in the project"):
+        need_host(str(tmp_path), FakeRunner(), str(tmp_path), str(tmp_path))
+
+
+def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
+    directory = os.path.join(tmp_path, "bin")
+    os.mkdir(directory, 0o755)
+    program = os.path.join(directory, "podman")
+    with open(program, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(program, 0o755)
+    cache = os.path.join(tmp_path, "cache")
+    runner = FakeRunner(said("podman version 5.4.2"), said(info()))
+
+    first = need_host(cache, runner, directory, "", subordinate_ids=lambda: None)
+    second = need_host(cache, FakeRunner(), directory, "", subordinate_ids=lambda: None)
+
+    assert first == second == Host(program, (5, 4), "overlay", first.network)
+
+
+def test_the_addresses_of_this_host_are_addresses_and_none_is_loopback() -> None:
+    addresses = [ipaddress.ip_address(address) for address in host_addresses()]
+
+    assert [address for address in addresses if address.is_loopback] == []

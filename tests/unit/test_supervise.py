@@ -1,0 +1,112 @@
+"""How a sandbox ended, and whose exit code it is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aisb.__main__ import keep_descriptors_to_ourselves
+from aisb.effects.supervise import Lines, Outcome, run_attached, sealed
+from aisb.errors import AisbError, Unavailable, Unprotected
+
+REACHED = {"rules": 1.0, "relay": 2.0, "proved": 3.0, "exec": 4.0}
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 42, 77, 125, 126, 127, 137, 139, 143, 255])
+def test_after_the_phase_exec_the_status_is_the_commands(status: int) -> None:
+    assert Outcome(status, REACHED, "").exit_code() == status
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal", "kind", "code"),
+    [
+        (77, "the network rules could not be loaded", Unprotected, 77),
+        (77, "", Unprotected, 77),
+        (125, "", Unavailable, 69),
+        (126, "", Unavailable, 69),
+        (127, "", Unavailable, 69),
+        (0, "", Unavailable, 69),
+    ],
+)
+def test_before_it_the_failure_is_ours(status: int, refusal: str, kind: type[AisbError], code: int) -> None:
+    with pytest.raises(kind) as caught:
+        Outcome(status, {"rules": 1.0}, refusal).exit_code()
+    assert caught.value.exit_code == code
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8))
+def test_phases_are_read_in_whatever_pieces_they_come(noise: list[bytes]) -> None:
+    lines = Lines(clock=lambda: 1.0)
+    data = b"".join([*(piece.replace(b"\n", b"") + b"\n" for piece in noise), b"exec\n"])
+
+    for byte in data:
+        lines.feed(bytes([byte]))
+
+    assert "exec" in lines.phases
+
+
+def test_the_first_refusal_counts_and_is_bounded() -> None:
+    lines = Lines()
+
+    lines.feed(b"refused " + b"x" * 1000 + b"\nrefused second\n")
+
+    assert lines.refusal == "x" * 500
+
+
+def test_a_flood_of_phases_is_cut_off() -> None:
+    lines = Lines()
+
+    for _ in range(100):
+        lines.feed(b"".join(b"%d\n" % number for number in range(1000)))
+
+    assert len(lines.phases) < 20_000
+
+
+def test_nobody_can_change_the_variables_any_more() -> None:
+    descriptor = sealed(b"A=1\0")
+
+    assert os.pread(descriptor, 10, 0) == b"A=1\0"
+    assert fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) == 0b1111
+    with pytest.raises(PermissionError):
+        os.pwrite(descriptor, b"B", 0)
+    os.close(descriptor)
+
+
+def run_script(script: str) -> Outcome:
+    variables = sealed(b"A=1\0")
+    try:
+        return run_attached(("/bin/sh", "-c", script), variables, None, lambda: None)
+    finally:
+        os.close(variables)
+
+
+def test_the_program_gets_the_variables_and_the_pipe() -> None:
+    outcome = run_script("case $(readlink /proc/$$/fd/3) in *memfd:*) echo exec >&4 && exit 42; esac")
+
+    assert (outcome.status, list(outcome.phases)) == (42, ["exec"])
+
+
+def test_what_the_caller_left_open_is_not_handed_on() -> None:
+    read_end, write_end = os.pipe()
+    os.set_inheritable(read_end, True)
+
+    keep_descriptors_to_ourselves()
+
+    assert [os.get_inheritable(descriptor) for descriptor in (read_end, write_end)] == [False, False]
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_signal_is_128_and_its_number() -> None:
+    assert run_script("kill -KILL $$").status == 128 + signal.SIGKILL
+
+
+def test_term_is_passed_on() -> None:
+    outcome = run_script("trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done")
+
+    assert outcome.status == 5
