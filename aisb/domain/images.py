@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.errors import Unavailable
+from aisb.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from aisb.domain.base_image import BaseImage
 
 SANDBOX = "sandbox"
 GATE = "gate"
@@ -74,7 +77,9 @@ def _gate(*names: str) -> tuple[Program, ...]:
     return tuple(Program(f"gate/{name}.py", f"gate/{name}.py") for name in names)
 
 
-SANDBOX_PROGRAMS = _gate("__init__", "dns", "launcher", "relay")
+SANDBOX_PROGRAMS = _gate(
+    "__init__", "dial", "dns", "launcher", "loop", "names", "probe", "pump", "relay", "resolver", "verdicts"
+)
 GATE_PROGRAMS = (
     Program("aisb/__init__.py", "aisb/__init__.py"),
     Program("aisb/domain/__init__.py", "aisb/domain/__init__.py"),
@@ -83,6 +88,15 @@ GATE_PROGRAMS = (
     *_gate("__init__", "bridge", "helper"),
 )
 PROGRAMS = {SANDBOX: SANDBOX_PROGRAMS, GATE: GATE_PROGRAMS}
+
+
+class ImageSpec(NamedTuple):
+    """What was asked for: the base, packages beyond the usual, and where Node shall come from ("" for either)."""
+
+    base: BaseImage
+    platform: str
+    install: tuple[str, ...] = ()
+    node_origin: str = ""
 
 
 class PinnedBase(NamedTuple):
@@ -144,6 +158,13 @@ def parse_platform(machine: str) -> str:
     if machine not in PLATFORMS:
         raise Unavailable(f"images cannot be built for {machine!r}", hint=f"supported: {', '.join(PLATFORMS)}")
     return PLATFORMS[machine]
+
+
+def parse_node_origin(text: str) -> str:
+    """`tarball`, `npm`, or empty for whichever is to be had."""
+    if text not in ("", TARBALL, NPM):
+        raise UsageError(f"{text!r} is no source of Node", hint=f"write: {TARBALL} or {NPM}")
+    return text
 
 
 def node_package(platform: str) -> str:

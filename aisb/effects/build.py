@@ -1,0 +1,148 @@
+"""
+The two images: there already, or built now.
+
+An image gets its name only after a throw-away run of it went well, so an interrupted or broken build leaves no
+name behind, and whoever finds the name finds an image that starts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.images import (
+    GATE,
+    SANDBOX,
+    ImageInputs,
+    ImageNames,
+    ImageSpec,
+    image_name,
+    labels,
+)
+from aisb.effects.base import need_base
+from aisb.effects.build_log import BuildLog, build_log
+from aisb.effects.image_inputs import known_inputs, read_inputs
+from aisb.effects.lending import lend, read_lent
+from aisb.effects.node import need_node
+from aisb.effects.process import Command, run_ok
+from aisb.effects.progress import step
+from aisb.effects.state import make_private, write_whole
+from aisb.effects.workshop import Workshop, alone
+from aisb.errors import Unavailable
+from aisb.render.images import (
+    CONTAINERFILE,
+    BuildView,
+    build_argv,
+    containerfile,
+    image_inputs,
+    image_names,
+    trial_argv,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisb.effects.lending import Lent
+
+_BUILD_SECONDS = 3600.0
+_TRIAL_SECONDS = 300.0
+_OPEN_FOLDER = 0o755
+_WHAT = {SANDBOX: "the sandbox image", GATE: "the gate image"}
+
+
+class BuildRequest(NamedTuple):
+    """What to build, and a file of extra certificates to trust while building."""
+
+    spec: ImageSpec
+    ca_bundle: str = ""
+
+
+def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
+    """
+    The names of the two images, both in podman's store when this returns.
+
+    Builds what is missing and nothing else. Raises Unavailable when the base, Node or a build cannot be had.
+    """
+    known = known_inputs(shop.directories.cache, request.spec)
+    if known and all(shop.has_image(name) for name in image_names(known)):
+        return image_names(known)
+    lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
+    base = need_base(shop, request.spec, lent)
+    node = need_node(shop, request.spec, lent, base)
+    inputs = read_inputs(request.spec, base, node)
+    for role in (SANDBOX, GATE):
+        _need_image(shop, role, inputs, lent)
+    return image_names(inputs)
+
+
+def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent) -> None:
+    listed = image_inputs(role, inputs)
+    name = image_name(role, listed)
+    with alone(shop, name.replace("/", "-"), f"waiting for another build of {_WHAT[role]}"):
+        if shop.has_image(name):
+            return
+        with _context(shop, role, inputs) as context, lend(shop, lent) as secrets, build_log(shop, name) as log:
+            view = BuildView(shop.podman, context, f"{context}.iid", labels(role, inputs, listed), secrets)
+            image = _build(shop, role, view, log)
+            _try(shop, role, image)
+        run_ok(shop.runner, shop.podman_command("tag", image, name))
+
+
+@contextmanager
+def _context(shop: Workshop, role: str, inputs: ImageInputs) -> Iterator[str]:
+    """The build context as a folder of exactly the listed files, for as long as the block runs."""
+    parent = make_private(f"{shop.directories.cache}/contexts")
+    folder = tempfile.mkdtemp(dir=parent)
+    try:
+        for file in inputs.files(role):
+            _write(f"{folder}/{file.path}", file.data, file.mode)
+        _write(f"{folder}/{CONTAINERFILE}", containerfile(role, inputs).encode(), 0o644)
+        for name, _ in inputs.node.archives if role == SANDBOX else ():
+            _link(shop.archive(name), f"{folder}/build/{name}")
+        _open_folders(f"{folder}/programs")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: str, data: bytes, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_whole(path, data, mode)
+
+
+def _open_folders(top: str) -> None:
+    """Whatever the umask is: COPY takes the modes of folders along."""
+    for folder, _, _ in os.walk(top):
+        os.chmod(folder, _OPEN_FOLDER)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
+    """Build, and return the image's id."""
+    command = Command(argv=build_argv(view), timeout_seconds=_BUILD_SECONDS, environment=shop.proxies)
+    log.line(f"$ {command.as_shell()}")
+    with step(shop.report, f"building {_WHAT[role]}"):
+        code = shop.runner.stream(command, log.line, shop.report.tick)
+    if code != 0:
+        raise Unavailable(
+            f"{_WHAT[role]} could not be built: {log.cause or f'podman build exited {code}'}",
+            hint="\n".join([*log.tail, f"the whole log: {log.path}"]),
+        )
+    with open(view.iid_file, encoding="ascii") as file:
+        image = file.read().strip()
+    os.unlink(view.iid_file)
+    return image
+
+
+def _try(shop: Workshop, role: str, image: str) -> None:
+    with step(shop.report, f"a first run of {_WHAT[role]}, for podman prepares it once"):
+        run_ok(shop.runner, Command(argv=trial_argv(shop.podman, role, image), timeout_seconds=_TRIAL_SECONDS))

@@ -1,0 +1,107 @@
+"""Node and npm as packages of npm's registry, fetched and checked by npm itself: the host's, or one in a container."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from aisb.assets import asset_path
+from aisb.domain.images import NODE_VERSION, NPM, NPM_VERSION, NodePin, PinnedBase, node_package
+from aisb.effects.host import find_program
+from aisb.effects.lending import lend
+from aisb.effects.process import Command
+from aisb.effects.progress import step
+from aisb.effects.state import make_private
+from aisb.effects.workshop import sha256_of
+from aisb.errors import Unavailable
+from aisb.render.argv import Mount
+
+if TYPE_CHECKING:
+    from aisb.domain.images import ImageSpec
+    from aisb.effects.lending import Lent
+    from aisb.effects.workshop import Workshop
+
+_SECONDS = 900.0
+
+
+def fetch_from_npm(shop: Workshop, spec: ImageSpec, lent: Lent, base: PinnedBase) -> NodePin:
+    packages = (f"{node_package(spec.platform)}@{NODE_VERSION}", f"npm@{NPM_VERSION}")
+    folder = tempfile.mkdtemp(dir=make_private(f"{shop.directories.cache}/downloads"), prefix=".new-")
+    try:
+        with lend(shop, lent) as secrets:
+            _pack(shop, base, packages, folder, dict(secrets))
+        names = (f"{node_package(spec.platform)}-{NODE_VERSION}.tgz", f"npm-{NPM_VERSION}.tgz")
+        archives = tuple((name, _take(shop, folder, name)) for name in names)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return NodePin(NODE_VERSION, NPM, archives)
+
+
+def _take(shop: Workshop, folder: str, name: str) -> str:
+    path = f"{folder}/{name}"
+    if not os.path.exists(path):
+        raise Unavailable(f"npm fetched no {name}", hint="see what it says: npm pack, with the same name")
+    os.replace(path, shop.archive(name))
+    return sha256_of(shop.archive(name))
+
+
+def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: str, secrets: dict[str, str]) -> None:
+    npm = find_program("npm")
+    where = "" if npm else ", by a throw-away container, for this machine has no npm"
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        shop.report.tick()
+
+    with step(shop.report, f"node {NODE_VERSION} from npm's registry{where}"):
+        command = (
+            _host_npm(shop, npm, packages, folder, secrets)
+            if npm
+            else _container_npm(shop, base, packages, folder, secrets)
+        )
+        code = shop.runner.stream(command, on_line, shop.report.tick)
+    if code != 0:
+        raise Unavailable(f"npm could not fetch {' and '.join(packages)}", hint="\n".join(lines[-20:]))
+
+
+def npm_pack_arguments(packages: tuple[str, ...], configuration: str, cache: str) -> tuple[str, ...]:
+    """npm's arguments; its client checks what it fetches against the registry's integrity hash."""
+    return (
+        "pack", "--ignore-scripts", "--no-update-notifier", "--loglevel", "warn", "--cache", cache,
+        "--userconfig", configuration, *packages,
+    )  # fmt: skip
+
+
+def _host_npm(shop: Workshop, npm: str, packages: tuple[str, ...], folder: str, secrets: dict[str, str]) -> Command:
+    extra = {"NODE_EXTRA_CA_CERTS": secrets["aisb-ca"]} if "aisb-ca" in secrets else {}
+    arguments = npm_pack_arguments(packages, secrets.get("aisb-npmrc", "/dev/null"), f"{folder}/npm")
+    return Command(argv=(npm, *arguments), timeout_seconds=_SECONDS, environment={**shop.proxies, **extra}, cwd=folder)
+
+
+def container_argv(podman: str, base: str, packages: tuple[str, ...], mounts: tuple[Mount, ...]) -> tuple[str, ...]:
+    """podman's argv for the distribution's own npm, in a container of the base that is gone afterwards."""
+    return (
+        podman, "run", "--rm", "--pull=never", "--log-driver", "none", "--security-opt", "label=disable",
+        "--tmpfs", "/run/aisb-scratch",
+        *(f"--mount={mount.option()}" for mount in mounts),
+        "--workdir", "/run/aisb-fetched",
+        "--user", "0",
+        "--entrypoint", "/bin/sh",
+        base,
+        "/run/aisb-build/setup", "-", "fetch", *packages,
+    )  # fmt: skip
+
+
+def _container_npm(
+    shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: str, secrets: dict[str, str]
+) -> Command:
+    mounts = (
+        Mount(asset_path("templates", "setup.sh"), "/run/aisb-build/setup", read_only=True),
+        Mount(folder, "/run/aisb-fetched", read_only=False),
+        *(Mount(path, f"/run/secrets/{name}", read_only=True) for name, path in secrets.items()),
+    )
+    argv = container_argv(shop.podman, base.source, packages, mounts)
+    return Command(argv=argv, timeout_seconds=_SECONDS, environment=shop.proxies)
