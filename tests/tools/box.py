@@ -7,9 +7,12 @@ made by hand, so that the real entrypoint, nft, ip, relay and launcher run in it
 
 from __future__ import annotations
 
+import compileall
 import ctypes
+import fcntl
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -92,17 +95,17 @@ def run_box(box: Box, timeout_seconds: float = 30.0, stdin: int | None = None) -
 def start_box(box: Box, scratch: str, stdin: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
     """Start a box; its files lie in `scratch`. Returns the process and the reading end of the phases."""
     plan = _write_plan(box, scratch)
-    variables = os.memfd_create("variables")
+    variables = _high(os.memfd_create("variables"))
     block = box.variables
     if block is None:
         block = b"".join(name + b"=" + value + b"\0" for name, value in VARIABLES.items())
     os.write(variables, block)
-    reader, writer = os.pipe()
+    reader, writer = (_high(end) for end in os.pipe())
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user", "--map-auto"]
-    # The shell puts the descriptors where podman would.
+    # bash puts the descriptors where podman would; dash knows those below 10 only.
     give = f"exec 3<&{variables} 4>&{writer}; " if box.has_descriptors else ""
     shell = f'{give}exec "$@" {variables}<&- {writer}>&- {reader}>&-'
-    argv = ["sh", "-c", shell, "sh", "unshare", *user, "--net", "--mount", "--pid", "--ipc", "--uts", "--fork"]
+    argv = ["bash", "-c", shell, "bash", "unshare", *user, "--net", "--mount", "--pid", "--ipc", "--uts", "--fork"]
     process = subprocess.Popen(
         [*argv, "--kill-child", sys.executable, os.path.abspath(__file__), plan, *box.command],
         stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -113,6 +116,13 @@ def start_box(box: Box, scratch: str, stdin: int | None = None) -> tuple[subproc
     os.close(variables)
     os.close(writer)
     return process, reader
+
+
+def _high(descriptor: int) -> int:
+    """The same file under a number that is out of the way of 3 and 4."""
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 20)
+    os.close(descriptor)
+    return high
 
 
 def _write_plan(box: Box, scratch: str) -> str:
@@ -134,6 +144,7 @@ def _write_plan(box: Box, scratch: str) -> str:
                 program = source.read()
             assert old in program
             _write(path, program.replace(old, new))
+    compileall.compile_dir(programs, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     _write(os.path.join(programs, "entrypoint"), text)
     os.chmod(os.path.join(programs, "entrypoint"), 0o755)
     with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
@@ -142,7 +153,9 @@ def _write_plan(box: Box, scratch: str) -> str:
     own = {
         "mode": f"{box.mode}\n",
         "sandbox.nft": ruleset(box.mode),
-        "mounts": mount_targets((*BOX_MOUNTS, *gate, *(f"/usr/sbin/{name}" for name in box.programs), *box.expected_mounts)),
+        "mounts": mount_targets(
+            (*BOX_MOUNTS, *gate, *(f"/usr/sbin/{name}" for name in box.programs), *box.expected_mounts)
+        ),
         **box.files,
     }
     for name, content in own.items():
@@ -174,7 +187,20 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
     os.mkdir(root)
     _mount("--make-rprivate", "/")
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", root)
-    for name in ("usr", "etc", "proc", "sys", "dev", "run/aisb", "run/user/1000", "tmp", "project", "old", HOME[1:], "root"):
+    for name in (
+        "usr",
+        "etc",
+        "proc",
+        "sys",
+        "dev",
+        "run/aisb",
+        "run/user/1000",
+        "tmp",
+        "project",
+        "old",
+        HOME[1:],
+        "root",
+    ):
         os.makedirs(os.path.join(root, name))
     for target in plan["extra_mounts"]:
         os.makedirs(root + target, exist_ok=True)

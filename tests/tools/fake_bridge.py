@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PROBE = "ok.aisb.internal"
-DENIED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 8\r\nConnection: close\r\n\r\nnot you\n"
+DENIED = (
+    b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 8\r\nConnection: close\r\n\r\nnot you\n"
+)
 
 
 class FakeBridge:
