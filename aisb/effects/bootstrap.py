@@ -58,6 +58,8 @@ def bootstrap_argv(view: BootstrapView) -> tuple[str, ...]:
     """mmdebstrap's argv."""
     return (
         view.program, "--mode=unshare", "--variant=minbase", "--format=tar",
+        # Device nodes: not every version writes them, and podman brings its own.
+        "--skip=output/dev",
         *((f"--keyring={view.keyring}",) if view.keyring else ()),
         *((f"--aptopt={view.settings}",) if view.settings else ()),
         f"--customize-hook={_FORGET_HOST}",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +28,8 @@ from aisb.effects.lending import lend, read_lent
 from aisb.effects.node import need_node
 from aisb.effects.process import Command, run_ok
 from aisb.effects.progress import step
-from aisb.effects.state import make_private, write_whole
-from aisb.effects.workshop import Workshop, alone
+from aisb.effects.state import write_whole
+from aisb.effects.workshop import Workshop, alone, own_folder
 from aisb.errors import Unavailable
 from aisb.render.images import (
     CONTAINERFILE,
@@ -85,7 +84,7 @@ def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent) -> N
         if shop.has_image(name):
             return
         with _context(shop, role, inputs) as context, lend(shop, lent) as secrets, build_log(shop, name) as log:
-            view = BuildView(shop.podman, context, f"{context}.iid", labels(role, inputs, listed), secrets)
+            view = BuildView(shop.podman, context, f"{context}/iid", labels(role, inputs, listed), secrets)
             image = _build(shop, role, view, log)
             _try(shop, role, image)
         run_ok(shop.runner, shop.podman_command("tag", image, name))
@@ -94,9 +93,7 @@ def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent) -> N
 @contextmanager
 def _context(shop: Workshop, role: str, inputs: ImageInputs) -> Iterator[str]:
     """The build context as a folder of exactly the listed files, for as long as the block runs."""
-    parent = make_private(f"{shop.directories.cache}/contexts")
-    folder = tempfile.mkdtemp(dir=parent)
-    try:
+    with own_folder(f"{shop.directories.cache}/contexts") as folder:
         for file in inputs.files(role):
             _write(f"{folder}/{file.path}", file.data, file.mode)
         _write(f"{folder}/{CONTAINERFILE}", containerfile(role, inputs).encode(), 0o644)
@@ -104,8 +101,6 @@ def _context(shop: Workshop, role: str, inputs: ImageInputs) -> Iterator[str]:
             _link(shop.archive(name), f"{folder}/build/{name}")
         _open_folders(f"{folder}/programs")
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: str, data: bytes, mode: int) -> None:
@@ -138,9 +133,7 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
             hint="\n".join([*log.tail, f"the whole log: {log.path}"]),
         )
     with open(view.iid_file, encoding="ascii") as file:
-        image = file.read().strip()
-    os.unlink(view.iid_file)
-    return image
+        return file.read().strip()
 
 
 def _try(shop: Workshop, role: str, image: str) -> None:

@@ -6,18 +6,16 @@ They lie in the runtime directory, in memory, for as long as a build lasts, and 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.apt import AptSource, lent_settings, parse_sources, render_sources
 from aisb.domain.npmrc import certificate_files, merge_npmrc
 from aisb.effects.host import find_program
 from aisb.effects.process import Command
-from aisb.effects.state import make_private, read_if_there
+from aisb.effects.state import read_if_there
+from aisb.effects.workshop import own_folder
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,16 +113,8 @@ def _text(path: str) -> str:
 @contextmanager
 def lend(shop: Workshop, lent: Lent) -> Iterator[tuple[tuple[str, str], ...]]:
     """The secrets as files, by id and path, for as long as the block runs."""
-    parent = make_private(f"{shop.directories.runtime}/build")
-    _remove_left_over(parent)
-    folder = tempfile.mkdtemp(dir=parent)
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(held, fcntl.LOCK_SH)
+    with own_folder(f"{shop.directories.runtime}/build") as folder:
         yield tuple((name, _write(f"{folder}/{name}", text)) for name, text in lent.secrets())
-    finally:
-        os.close(held)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: str, text: str) -> str:
@@ -133,15 +123,3 @@ def _write(path: str, text: str) -> str:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     return path
-
-
-def _remove_left_over(parent: str) -> None:
-    """What a killed build left: a folder that nobody holds."""
-    for name in os.listdir(parent):
-        with suppress(OSError):
-            descriptor = os.open(f"{parent}/{name}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(f"{parent}/{name}", ignore_errors=True)
-            finally:
-                os.close(descriptor)

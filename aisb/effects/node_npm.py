@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from typing import TYPE_CHECKING
 
 from aisb.assets import asset_path
@@ -13,8 +11,7 @@ from aisb.effects.host import find_program
 from aisb.effects.lending import lend
 from aisb.effects.process import Command
 from aisb.effects.progress import step
-from aisb.effects.state import make_private
-from aisb.effects.workshop import sha256_of
+from aisb.effects.workshop import own_folder, sha256_of
 from aisb.errors import Unavailable
 from aisb.render.argv import Mount
 
@@ -28,15 +25,11 @@ _SECONDS = 900.0
 
 def fetch_from_npm(shop: Workshop, spec: ImageSpec, lent: Lent, base: PinnedBase) -> NodePin:
     packages = (f"{node_package(spec.platform)}@{NODE_VERSION}", f"npm@{NPM_VERSION}")
-    folder = tempfile.mkdtemp(dir=make_private(f"{shop.directories.cache}/downloads"), prefix=".new-")
-    try:
+    names = (f"{node_package(spec.platform)}-{NODE_VERSION}.tgz", f"npm-{NPM_VERSION}.tgz")
+    with own_folder(f"{shop.directories.cache}/fetching") as folder:
         with lend(shop, lent) as secrets:
             _pack(shop, base, packages, folder, dict(secrets))
-        names = (f"{node_package(spec.platform)}-{NODE_VERSION}.tgz", f"npm-{NPM_VERSION}.tgz")
-        archives = tuple((name, _take(shop, folder, name)) for name in names)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return NodePin(NODE_VERSION, NPM, archives)
+        return NodePin(NODE_VERSION, NPM, tuple((name, _take(shop, folder, name)) for name in names))
 
 
 def _take(shop: Workshop, folder: str, name: str) -> str:
