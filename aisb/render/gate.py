@@ -1,0 +1,73 @@
+"""
+podman's argv for a gate. A value, like a sandbox's: compared whole in a test, run as it is.
+
+Kept apart from the templates: the start of a gate whose files are there renders nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aisb.domain.rules import OWN_SUFFIX
+from aisb.render.argv import CAPABILITIES, Mount
+
+GATE_TARGET = "/run/aisb"
+# Where squid keeps the one thing that it writes, its throw-away certificate.
+SCRATCH_TARGET = "/run/squid"
+OWN_NAME = f"gate.{OWN_SUFFIX}"
+
+# Helpers of squid listen on loopback at a port that the kernel chooses from this range.
+FIRST_EPHEMERAL_PORT = 32768
+LAST_EPHEMERAL_PORT = 60999
+
+# Explicit, so that a default of the user's containers.conf cannot open the host's loopback again.
+# Any other text is the name of a podman network.
+NETWORKS = {
+    "pasta": "pasta:--no-map-gw,-t,none,-u,none,-T,none,-U,none",
+    "slirp4netns": "slirp4netns:allow_host_loopback=false,enable_ipv6=true",
+}
+
+
+class GateView(NamedTuple):
+    """What differs between one gate and the next."""
+
+    podman: str
+    image: str
+    key: str
+    network: str
+    directory: str
+
+
+def gate_name(key: str) -> str:
+    """The container's name: enough of the key to tell gates apart at a glance; the whole key is a label."""
+    return f"aisb-gate-{key[:12]}"
+
+
+def gate_argv(view: GateView) -> tuple[str, ...]:
+    """The whole command line that starts a gate. Descriptor 3 is where it says that it is ready."""
+    return (
+        view.podman, "run", "--detach", "--rm",
+        "--name", gate_name(view.key),
+        "--hostname", OWN_NAME,
+        "--pull=never",
+        "--network", NETWORKS.get(view.network, view.network),
+        "--no-hosts",
+        "--http-proxy=false",
+        "--log-driver", "none",
+        "--systemd=false",
+        "--user", "0",
+        "--cap-drop", "all",
+        *(f"--cap-add={capability}" for capability in CAPABILITIES),
+        "--security-opt", "no-new-privileges",
+        "--security-opt", f"seccomp={view.directory}/conf/seccomp.json",
+        "--sysctl", f"net.ipv4.ip_local_port_range={FIRST_EPHEMERAL_PORT} {LAST_EPHEMERAL_PORT}",
+        "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
+        "--read-only",
+        "--read-only-tmpfs=false",
+        "--preserve-fds", "1",
+        "--label=aisb.role=gate",
+        f"--label=aisb.key={view.key}",
+        f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",
+        "--tmpfs", f"{SCRATCH_TARGET}:rw,nosuid,nodev,noexec,size=1m,mode=1777",
+        view.image,
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""
+What a gate reads: squid's configuration with its outer allowlist, the ruleset, and its entrypoint.
+
+All of it follows from the policy and from what this host is; nothing is looked up here.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
+from aisb.render.environment import render
+from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
+from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Debian's and Ubuntu's number of the user `proxy`; the entrypoint checks it.
+SQUID_UID = 13
+# Two for each connection, for 4,000 of them.
+DESCRIPTORS = 8192
+SILENCE_HOURS = 2
+
+PRIVATE_V4 = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+)  # fmt: skip
+# The forms that carry an IPv4 address: compatible, mapped, translated (two), Teredo and 6to4.
+_MAPPED_V6 = "::ffff:0:0/96"
+_CARRIERS_V6 = ("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")
+_PRIVATE_V6 = ("fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8")
+PRIVATE_V6 = (*_CARRIERS_V6[:1], _MAPPED_V6, *_CARRIERS_V6[1:], *_PRIVATE_V6)
+
+# As a file: squid splits this at blanks, knows no quotes, and takes a parenthesis for a function of its own.
+HELPER = "/usr/bin/python3 -I -S /usr/libexec/aisb/gate/helper.py"
+
+
+class Ports(NamedTuple):
+    """Numbers on the gate's loopback; gate/ports.py holds the same ones, and a test compares them."""
+
+    explicit: int = 3128
+    plain: int = 3129
+    tls: int = 3130
+    probe: int = 3131
+    probe_tls: int = 443
+    log: int = 3132
+
+
+class SquidView(NamedTuple):
+    """What squid.conf.j2 sees."""
+
+    listed_ports: tuple[int, ...]
+    private_networks: tuple[str, ...]
+    ports: Ports = Ports()
+    own_name: str = OWN_NAME
+    own_suffix: str = OWN_SUFFIX
+    probe_name: str = PROBE_NAME
+    helper: str = HELPER
+    descriptors: int = DESCRIPTORS
+    silence_hours: int = SILENCE_HOURS
+
+
+class AllowlistView(NamedTuple):
+    """What allowlist.j2 sees."""
+
+    lines: tuple[str, ...]
+
+
+class RulesetView(NamedTuple):
+    """What gate.nft.j2 sees."""
+
+    host_addresses4: tuple[str, ...]
+    host_addresses6: tuple[str, ...]
+    private4: tuple[str, ...] = PRIVATE_V4
+    private6: tuple[str, ...] = PRIVATE_V6
+    ports: Ports = Ports()
+    squid_uid: int = SQUID_UID
+    first_ephemeral_port: int = FIRST_EPHEMERAL_PORT
+    last_ephemeral_port: int = LAST_EPHEMERAL_PORT
+
+
+class EntrypointView(NamedTuple):
+    """What gate-entrypoint.sh.j2 sees: nothing of a policy, so that the image stays the same for all."""
+
+    capability_mask: str = CAPABILITY_MASK
+    known_mounts: tuple[str, ...] = KNOWN_MOUNTS
+    known_variables: tuple[str, ...] = KNOWN_VARIABLES
+    squid_uid: int = SQUID_UID
+    own_name: str = OWN_NAME
+
+
+def squid_conf(names: Iterable[NameEntry], host_addresses: Iterable[str]) -> str:
+    """squid's configuration."""
+    ports = {port for entry in names for port in entry.ports} | set(WEB_PORTS)
+    return render("squid.conf.j2", SquidView(tuple(sorted(ports)), _networks_for_squid(host_addresses)))
+
+
+def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
+    # squid holds IPv4 addresses in the mapped form, so that network would be all of IPv4; and it warns
+    # about an address that one of the networks covers already.
+    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text != _MAPPED_V6]
+    own = {ip_address(text) for text in host_addresses}
+    uncovered = (address for address in own if not any(address in network for network in networks))
+    return (*map(str, networks), *sorted(map(str, uncovered)))
+
+
+def allowlist(names: Iterable[NameEntry]) -> str:
+    """
+    The names that squid may hear of at most, one a line; a leading dot means "and everything below".
+
+    squid knows no "only what is below" and no ports by name: the helper decides those. A name under
+    another one is left out, because squid refuses to start with both.
+    """
+    trees = {entry.host for entry in names if entry.match != EXACT}
+    exact = {entry.host for entry in names if entry.match == EXACT} | {PROBE_NAME}
+    roots = {host for host in trees if not trees.intersection(_parents(host))}
+    alone = {host for host in exact if host not in roots and not roots.intersection(_parents(host))}
+    return render("allowlist.j2", AllowlistView(tuple(sorted({f".{host}" for host in roots} | alone))))
+
+
+def _parents(host: str) -> Iterable[str]:
+    parent = host.partition(".")[2]
+    while parent:
+        yield parent
+        parent = parent.partition(".")[2]
+
+
+def gate_ruleset(host_addresses: Iterable[str]) -> str:
+    """The gate's nft ruleset."""
+    addresses = sorted(set(host_addresses))
+    return render(
+        "gate.nft.j2",
+        RulesetView(
+            host_addresses4=tuple(address for address in addresses if ":" not in address),
+            host_addresses6=tuple(address for address in addresses if ":" in address),
+        ),
+    )
+
+
+def gate_entrypoint() -> str:
+    """The gate image's entrypoint."""
+    return render("gate-entrypoint.sh.j2", EntrypointView())
+
+
+def gate_files(
+    *, names: tuple[NameEntry, ...], policy_json: str, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int
+) -> dict[str, str]:
+    """Everything in a gate's `conf` directory, by name."""
+    return {
+        "allowlist": allowlist(names),
+        # squid fills in what the helper said.
+        "denied": "403 Access denied by egress policy\n%O",
+        "gate.nft": gate_ruleset(host_addresses),
+        "idle": f"{idle_seconds}\n",
+        "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
+        "policy.json": policy_json,
+        "seccomp.json": seccomp,
+        "squid.conf": squid_conf(names, host_addresses),
+    }

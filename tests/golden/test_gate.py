@@ -1,0 +1,44 @@
+"""What a gate reads, whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aisb.domain.policy import policy_json
+from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
+from aisb.render.gate_files import gate_entrypoint, gate_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = (
+    NameEntry("allowed.test", TREE, WEB_PORTS),
+    NameEntry("below.test", BELOW, WEB_PORTS),
+    NameEntry("db.allowed.test", EXACT, (5432,)),
+    NameEntry("exact.test", EXACT, (22, 80, 443)),
+)
+HOST = ("192.0.2.7", "203.0.113.2", "2001:db8::2", "fe80::1", "10.1.2.3")
+
+
+def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...]) -> dict[str, str]:
+    return gate_files(
+        names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}\n", idle_seconds=600
+    )
+
+
+def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> None:
+    files = files_of(NAMES, HOST)
+
+    assert sorted(files) == [
+        "allowlist", "denied", "gate.nft", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
+    ]  # fmt: skip
+    for name, text in files.items():
+        golden(f"gate/{name}", text)
+
+
+def test_a_host_without_addresses_gets_sets_without_elements(golden: Callable[[str, str], None]) -> None:
+    golden("gate/empty.nft", files_of(NAMES, ())["gate.nft"])
+
+
+def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:
+    golden("gate/entrypoint", gate_entrypoint())

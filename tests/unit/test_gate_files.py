@@ -1,0 +1,80 @@
+"""The parts of a gate's files that follow from the policy."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from itertools import combinations
+
+from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
+from aisb.render.gate_files import (
+    FIRST_EPHEMERAL_PORT,
+    HELPER,
+    LAST_EPHEMERAL_PORT,
+    PRIVATE_V4,
+    PRIVATE_V6,
+    Ports,
+    allowlist,
+    squid_conf,
+)
+from gate import ports
+
+
+def lines_of(*names: NameEntry) -> list[str]:
+    return allowlist(names).splitlines()
+
+
+def test_the_allowlist_always_holds_the_name_by_which_a_gate_proves_itself() -> None:
+    assert lines_of() == ["ok.aisb.internal"]
+
+
+def test_a_tree_and_what_is_below_a_name_get_the_dot_and_an_exact_name_none() -> None:
+    names = (
+        NameEntry("tree.test", TREE, WEB_PORTS),
+        NameEntry("below.test", BELOW, WEB_PORTS),
+        NameEntry("exact.test", EXACT, WEB_PORTS),
+    )
+
+    assert lines_of(*names) == [".below.test", ".tree.test", "exact.test", "ok.aisb.internal"]
+
+
+def test_a_name_under_another_one_is_left_out_whatever_its_ports() -> None:
+    names = (
+        NameEntry("a.test", TREE, WEB_PORTS),
+        NameEntry("a.test", EXACT, (22,)),
+        NameEntry("x.a.test", TREE, (22,)),
+        NameEntry("y.x.a.test", EXACT, (5432,)),
+    )
+
+    assert lines_of(*names) == [".a.test", "ok.aisb.internal"]
+
+
+def test_squid_hears_of_no_port_that_no_entry_names() -> None:
+    conf = squid_conf((NameEntry("a.test", TREE, (22, 5432)),), ())
+
+    assert "\nacl listed_port port 22 80 443 5432\n" in conf
+
+
+def test_squid_is_not_told_twice_about_an_address() -> None:
+    """squid warns about an address in a network that it holds already."""
+    conf = squid_conf((), ("10.1.2.3", "203.0.113.2", "fe80::1", "2001:db8::2"))
+
+    (line,) = [line for line in conf.splitlines() if line.startswith("acl private dst ")]
+    assert line.split()[-3:] == ["ff00::/8", "2001:db8::2", "203.0.113.2"]
+
+
+def test_the_private_ranges_do_not_overlap() -> None:
+    """nft refuses a set whose intervals do."""
+    for networks in (PRIVATE_V4, PRIVATE_V6):
+        for one, other in combinations(map(ip_network, networks), 2):
+            assert not one.overlaps(other)  # type: ignore[arg-type]  # both of one family
+
+
+def test_the_programs_in_the_gate_use_the_rendered_ports() -> None:
+    here = {name.lower(): value for name, value in vars(ports).items() if name.isupper()}
+
+    assert here == Ports()._asdict()
+    assert not any(FIRST_EPHEMERAL_PORT <= port <= LAST_EPHEMERAL_PORT for port in here.values())
+
+
+def test_the_helpers_command_line_holds_nothing_that_squid_reads_in_its_own_way() -> None:
+    assert not set(HELPER) & set("()\"'%#\\$")
