@@ -1,0 +1,79 @@
+"""
+squid's log, one line a request: what came after the first request of a connection, and what squid found
+inside a tunnel that the bridge had let begin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aisb.domain.rules import Reason
+from gate.identity import run_of
+
+_FIELDS = 15
+_REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
+# What the helper gives as its reason when it agrees: a refusal after that is squid's own, for the address.
+AGREED = "ok"
+
+
+class LogLine(NamedTuple):
+    """One request as squid saw it. `reason` is empty for what squid let through."""
+
+    run: str
+    connection: int
+    method: str
+    host: str
+    port: int
+    path: str
+    reason: str
+    named: str
+    is_last: bool
+    bytes_out: int
+    bytes_in: int
+    seconds: float
+
+
+def parse_line(line: bytes) -> LogLine | None:
+    """
+    The line as a value; None for one that says nothing about a request.
+
+    Raises ValueError for a line that is not in the rendered format.
+    """
+    fields = [_plain(field) for field in line.decode("ascii", "replace").split(" ")]
+    if len(fields) != _FIELDS:
+        raise ValueError(f"squid's log line has {len(fields)} fields")
+    source, number, method, host, port, path, status, outcome, error, mode, sni, said, sent, got, spent = fields
+    if not method and status != "400":
+        # The end of a connection on which nothing was asked.
+        return None
+    reason = _reason(status, outcome, error, mode, said)
+    return LogLine(
+        run=run_of(source),
+        connection=int(number),
+        method=method,
+        host=host,
+        port=int(port or 0),
+        path=path.partition("?")[0],
+        reason=reason,
+        named=sni if reason == Reason.NAME_MISMATCH else "",
+        is_last=bool(reason or error) or outcome.startswith("TCP_TUNNEL"),
+        bytes_out=int(sent),
+        bytes_in=int(got),
+        seconds=int(spent) / 1000,
+    )
+
+
+def _plain(field: str) -> str:
+    return "" if field == "-" else field
+
+
+def _reason(status: str, outcome: str, error: str, mode: str, said: str) -> str:
+    if "DENIED" in outcome or mode == "terminate":
+        if said == AGREED:
+            return Reason.PRIVATE_ADDRESS
+        return said if said in _REASONS else Reason.NOT_LISTED
+    if error == "ERR_PROTOCOL_UNKNOWN" and mode == "peek":
+        return Reason.NOT_TLS
+    if status == "400":
+        return Reason.BAD_REQUEST
+    return ""

@@ -1,0 +1,76 @@
+"""What a refused client is told."""
+
+from __future__ import annotations
+
+import json
+
+from aisb.domain.rules import TREE, Engine, NameEntry, Reason
+from gate.refusal import Refusal, refusal_of, response_of
+
+ENGINE = Engine([NameEntry("allowed.test", TREE, (443,))])
+EVIL = refusal_of("1a2b3c4d", "evil.test", 8443, "GET", "/x?token=1", ENGINE.judge("evil.test", 8443))
+
+
+def test_text_says_who_what_why_and_what_to_do() -> None:
+    head, _, body = response_of(EVIL, wants_json=False).decode().partition("\r\n\r\n")
+
+    assert head.split("\r\n") == [
+        "HTTP/1.1 403 Access denied by egress policy: not-listed evil.test:8443",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+    ]
+    assert body == (
+        "403 Access denied by egress policy\n"
+        "who: sandbox 1a2b3c4d\n"
+        "host: evil.test\n"
+        "port: 8443\n"
+        "method: GET\n"
+        "path: /x\n"
+        "reason: not-listed (no entry of the policy covers this host)\n"
+        "next: to allow it, the user starts the sandbox with: --allow evil.test:8443\n"
+        "Do not work around it: ask the user.\n"
+    )
+
+
+def test_json_says_the_same_under_fixed_names() -> None:
+    head, _, body = response_of(EVIL, wants_json=True).decode().partition("\r\n\r\n")
+
+    assert "Content-Type: application/json\r\n" in head
+    assert json.loads(body) == {
+        "error": "egress_denied",
+        "detail": "no entry of the policy covers this host",
+        "reason": "not-listed",
+        "layer": "egress",
+        "host": "evil.test",
+        "port": 8443,
+        "method": "GET",
+        "path": "/x",
+        "rule_missing": "evil.test:8443",
+        "next_steps": ["to allow it, the user starts the sandbox with: --allow evil.test:8443"],
+        "agent_guidance": "Do not work around it: ask the user.",
+    }
+
+
+def test_what_no_entry_would_allow_is_said_to_be_so() -> None:
+    refusal = Refusal("1a2b3c4d", "allowed.test", 443, "CONNECT", "", Reason.NAME_MISMATCH, add="")
+
+    assert b"next: no entry would allow this\n" in response_of(refusal, wants_json=False)
+
+
+def test_a_bad_request_is_400_and_says_what_is_wrong_with_it() -> None:
+    refusal = Refusal("1a2b3c4d", "", 0, "", "", Reason.BAD_REQUEST, add="", detail="it is too long", status=400)
+    response = response_of(refusal, wants_json=False)
+
+    assert response.startswith(b"HTTP/1.1 400 Bad request: bad-request\r\n")
+    assert b"reason: bad-request (it is too long)\n" in response
+
+
+def test_nothing_that_a_client_sent_can_move_a_cursor_or_add_a_line() -> None:
+    refusal = Refusal("1a2b3c4d", "a\r\nSet-Cookie: x", 1, "GET", "/\x1b[2J\x7f\xe9", Reason.NOT_LISTED, add="")
+
+    text = response_of(refusal, wants_json=False)
+    assert b"host: a??Set-Cookie: x\n" in text
+    assert b"path: /?[2J??\n" in text
+    assert text.split(b"\r\n")[0] == b"HTTP/1.1 403 Access denied by egress policy: not-listed [a??Set-Cookie: x]:1"

@@ -1,0 +1,104 @@
+"""squid's log lines, as squid 5.7 and 6.13 write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gate.identity import proxy_header, run_of
+from gate.squid_log import LogLine, parse_line
+
+
+def line_of(text: str) -> LogLine | None:
+    return parse_line(f"fd00::1a2b:3c4d 9 {text}".encode())
+
+
+def expected(**changes: object) -> LogLine:
+    line = LogLine(
+        run="1a2b3c4d", connection=9, method="GET", host="allowed.test", port=80, path="/x", reason="", named="",
+        is_last=False, bytes_out=81, bytes_in=276, seconds=0.003,
+    )  # fmt: skip
+    return line._replace(**changes)  # type: ignore[arg-type]  # each case names fields of the line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("GET allowed.test 80 /x?y=1 200 TCP_MISS - - - ok 81 276 3", expected()),
+        (
+            "GET evil.test 80 /x 403 TCP_DENIED 403:../denied - - not-listed 81 276 3",
+            expected(host="evil.test", reason="not-listed", is_last=True),
+        ),
+        (
+            "GET priv.test 80 /x 403 TCP_DENIED 403:../denied - - ok 81 276 3",
+            expected(host="priv.test", reason="private-address", is_last=True),
+        ),
+        (
+            "GET evil.test 80 /x 403 TCP_DENIED 403:../denied - - - 81 276 3",
+            expected(host="evil.test", reason="not-listed", is_last=True),
+        ),
+        (
+            "CONNECT allowed.test 443 - 200 NONE_NONE - splice allowed.test ok 81 0 3",
+            expected(method="CONNECT", port=443, path="", bytes_in=0),
+        ),
+        (
+            "CONNECT allowed.test 443 - 200 TCP_TUNNEL - splice allowed.test ok 81 276 3",
+            expected(method="CONNECT", port=443, path="", is_last=True),
+        ),
+        (
+            "CONNECT allowed.test 443 - 200 NONE_NONE - terminate evil.test name-mismatch 81 0 3",
+            expected(
+                method="CONNECT", port=443, path="", reason="name-mismatch", named="evil.test", is_last=True, bytes_in=0
+            ),
+        ),
+        (
+            "CONNECT allowed.test 443 - 200 NONE_NONE - terminate - not-tls 81 0 3",
+            expected(method="CONNECT", port=443, path="", reason="not-tls", is_last=True, bytes_in=0),
+        ),
+        (
+            "CONNECT allowed.test 443 - 200 NONE_NONE ERR_PROTOCOL_UNKNOWN peek - ok 81 0 3",
+            expected(method="CONNECT", port=443, path="", reason="not-tls", is_last=True, bytes_in=0),
+        ),
+        (
+            "- - - - 400 NONE_NONE - - - - 81 276 3",
+            expected(method="", host="", port=0, path="", reason="bad-request", is_last=True),
+        ),
+    ],
+)  # fmt: skip
+def test_what_squid_says_about_a_request(text: str, line: LogLine) -> None:
+    assert line_of(text) == line
+
+
+def test_the_end_of_a_connection_on_which_nothing_was_asked_says_nothing() -> None:
+    assert line_of("- - - - 0 NONE_NONE - - - - 517 0 0") is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"fd00::1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276",
+        b"fd00::1 9 GET a.test 80 / x 200 TCP_MISS - - - ok 81 276 3",
+        b"203.0.113.1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3",
+        b"fd00::1 x GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3",
+        b"\xff\xfe",
+    ],
+)
+def test_any_other_line_is_an_error(raw: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_line(raw)
+
+
+def test_a_run_is_known_again_by_the_address_that_was_made_of_it() -> None:
+    assert run_of("fd00::1a2b:3c4d") == "1a2b3c4d"
+    assert run_of("fd00::") == "00000000"
+    for address in ("fd00:1::1a2b:3c4d", "::1", "1.2.3.4", "nonsense"):
+        with pytest.raises(ValueError):
+            run_of(address)
+
+
+def test_the_proxy_header_says_run_connection_and_the_name_that_was_meant() -> None:
+    assert proxy_header("1a2b3c4d", 0x1234, 80, "a.test:80") == (
+        b"\r\n\r\n\0\r\nQUIT\n" b"\x21\x21\x00\x30"
+        b"\xfd" + bytes(11) + b"\x1a\x2b\x3c\x4d" + bytes(15) + b"\x01" b"\x12\x34\x00\x50"
+        b"\x02\x00\x09a.test:80"
+    )  # fmt: skip
