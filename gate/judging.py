@@ -1,0 +1,148 @@
+"""
+The helper's side of squid's protocol: a line in, a line out, each begun by the number of its channel.
+
+squid asks at each of its doors what it is about to do; the engine answers. Whatever is not exactly the
+line that the rendered configuration makes is answered no.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from aisb.domain.hosts import parse_authority, parse_port
+from aisb.domain.rules import WEB_PORTS, Engine, Reason, Verdict
+from gate.identity import run_of
+from gate.refusal import refusal_of, text_of
+from gate.squid_log import AGREED
+
+# channel, source, method, host, port, scheme, Host header, name meant, SNI, door
+_FIELDS = 10
+_CHANNEL = re.compile(rb"[0-9]{1,9}")
+# Names and header values come percent-encoded; none that is allowed needs it. The star is in some hellos.
+_TOKEN = re.compile(r"[A-Za-z0-9._:*-]+")
+_NONE = "-"
+_TLS_PORT = 443
+_LONGEST_LINE = 65536
+
+EXPLICIT = "explicit"
+PLAIN = "plain"
+TLS = "tls"
+HELLO = "hello"
+
+
+class Question(NamedTuple):
+    """What squid is about to do, in the words of its line."""
+
+    run: str
+    method: str
+    host: str
+    port: int
+    scheme: str
+    host_header: str
+    meant: str
+    sni: str
+    door: str
+
+
+def answer(engine: Engine, line: bytes) -> bytes:
+    """The answer to one line, "" to a line that not even has a channel to answer on."""
+    channel, _, rest = line.partition(b" ")
+    if not _CHANNEL.fullmatch(channel):
+        return b""
+    try:
+        question = parse_question(rest)
+        verdict = judge(engine, question)
+    except ValueError:
+        return channel + b" ERR log=" + Reason.BAD_REQUEST.encode() + b"\n"
+    return channel + (_yes(question) if verdict.allowed else _no(question, verdict)) + b"\n"
+
+
+def parse_question(rest: bytes) -> Question:
+    """The fields of a line without its channel. Raises ValueError for anything out of the ordinary."""
+    fields = rest.decode("ascii").split()
+    if len(fields) != _FIELDS - 1:
+        raise ValueError(f"{len(fields)} fields")
+    if not all(_TOKEN.fullmatch(field) for field in fields):
+        raise ValueError("a field has characters that no name has")
+    source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
+    scheme, host_header, meant, sni, door = others
+    return Question(run_of(source), method, host, parse_port(port), scheme, host_header, meant, sni, door)
+
+
+def judge(engine: Engine, question: Question) -> Verdict:
+    """Whether squid may go on, by the door at which it asks. Raises ValueError for an unknown door."""
+    if question.door == EXPLICIT:
+        return _judge_explicit(engine, question)
+    if question.door == PLAIN:
+        return _judge_plain(engine, question)
+    if question.method != "CONNECT" or question.port != _TLS_PORT:
+        return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
+    if question.door == TLS:
+        return engine.judge(question.host, question.port)
+    if question.door == HELLO:
+        return engine.judge_tls(question.host, question.port, question.sni)
+    raise ValueError("no such door")
+
+
+def _judge_explicit(engine: Engine, question: Question) -> Verdict:
+    if question.method == "CONNECT":
+        # These two have doors of their own, where what is inside is looked at.
+        if question.port in WEB_PORTS:
+            return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
+        return engine.judge(question.host, question.port)
+    return _judge_request(engine, question, question.host, question.port)
+
+
+def _judge_plain(engine: Engine, question: Question) -> Verdict:
+    if question.method == "CONNECT":
+        return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
+    host, port = parse_authority(question.meant)
+    return _judge_request(engine, question, host, port)
+
+
+def _judge_request(engine: Engine, question: Question, host: str, port: int) -> Verdict:
+    return engine.judge_http(
+        host,
+        port,
+        scheme=question.scheme,
+        url_host=question.host,
+        url_port=question.port,
+        host_header=question.host_header,
+    )
+
+
+def _yes(question: Question) -> bytes:
+    # Should squid refuse after this, then for the address behind the name: these are the words for it.
+    verdict = Verdict(allowed=False, reason=Reason.PRIVATE_ADDRESS)
+    return b" OK log=" + AGREED.encode() + b" message=" + _escaped(_words(question, verdict))
+
+
+def _no(question: Question, verdict: Verdict) -> bytes:
+    return b" ERR log=" + verdict.reason.encode() + b" message=" + _escaped(_words(question, verdict))
+
+
+def _words(question: Question, verdict: Verdict) -> str:
+    """What the client is told, but for the first line: that one stands in squid's page already."""
+    whole = text_of(refusal_of(question.run, question.host, question.port, question.method, "", verdict))
+    return whole.partition("\n")[2]
+
+
+def _escaped(text: str) -> bytes:
+    """`text` as one token: everything but letters and digits as %XX."""
+    return b"".join(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in text.encode())
+
+
+def serve(policy_path: str, source: int, sink: int) -> None:
+    """Answer what comes in on descriptor `source`, many lines at a time, until it ends."""
+    with open(policy_path, encoding="utf-8") as file:
+        engine = Engine.from_json(file.read())
+    rest = b""
+    while data := os.read(source, 65536):
+        *lines, rest = (rest + data).split(b"\n")
+        answers = b"".join(answer(engine, line) for line in lines)
+        while answers:
+            answers = answers[os.write(sink, answers) :]
+        # squid's lines end; one that grows without end is none of its.
+        rest = rest[-_LONGEST_LINE:]
