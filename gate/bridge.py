@@ -1,0 +1,117 @@
+"""
+The gate's front: one unix socket for each run, judged here, joined with squid behind.
+
+The first process of the gate's container, as the caller's own uid and without a capability. It proves
+squid before it listens for anybody, writes the audit, and ends when squid does or when nobody needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+from aisb.domain.rules import Engine
+from gate.control import Control
+from gate.lifetime import Lifetime
+from gate.log_listener import LogListener
+from gate.loop import Loop
+from gate.proof import PROBE_SECONDS, ProbeListener, Proof
+from gate.runs import Runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gate.control import Reply
+
+BASE = "/run/aisb"
+READY_DESCRIPTOR = 3
+START_SECONDS = 15.0
+# Two for each connection of a few full runs.
+_DESCRIPTORS = 16384
+
+
+class Bridge:
+    """All parts of the gate that are not squid."""
+
+    def __init__(self, loop: Loop, base: str, squid: int) -> None:
+        with open(f"{base}/conf/policy.json", encoding="utf-8") as file:
+            engine = Engine.from_json(file.read())
+        with open(f"{base}/conf/idle", encoding="ascii") as file:
+            idle_seconds = float(file.read())
+        self._loop = loop
+        self._base = base
+        self._squid = squid
+        self._runs = Runs(loop, base, engine)
+        self._probe = ProbeListener(loop)
+        self._log = LogListener(loop, self._runs.logged)
+        self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
+        self._lifetime.watch_squid(squid)
+        self._lifetime.watch_signals()
+
+    def start(self) -> None:
+        """Prove squid, and listen once it is proved."""
+        Proof(self._loop, self._probe, START_SECONDS, self._on_proof)
+
+    def _on_proof(self, fault: str) -> None:
+        if fault:
+            self.end(fault)
+        handlers = {"open": self._open, "close": self._close, "status": self._status}
+        Control(self._loop, f"{self._base}/ctl.sock", handlers)
+        say_ready("ready")
+        log("ready")
+
+    def end(self, why: str) -> None:
+        """Say why, and end: the kernel takes everything back, the lock last."""
+        say_ready(f"failed {why}")
+        log(f"the gate ends: {why}")
+        sys.exit(0 if why == "nobody needs it" else 1)
+
+    def _open(self, question: dict[str, object], reply: Reply) -> None:
+        self._runs.open(str(question.get("run")))
+        self._lifetime.used()
+        reply({"ok": True})
+
+    def _close(self, question: dict[str, object], reply: Reply) -> None:
+        def on_closed(allowed: int, denied: int) -> None:
+            self._lifetime.used()
+            reply({"ok": True, "allowed": allowed, "denied": denied})
+
+        self._runs.close(str(question.get("run")), on_closed)
+
+    def _status(self, _question: dict[str, object], reply: Reply) -> None:
+        def on_proof(fault: str) -> None:
+            if fault:
+                reply({"ok": False, "error": f"the gate does not pass its own probe: {fault}"})
+            else:
+                reply({"ok": True, "proved": True, "runs": self._runs.names(), "squid_pid": self._squid})
+
+        Proof(self._loop, self._probe, PROBE_SECONDS, on_proof)
+
+
+def say_ready(text: str) -> None:
+    """One line to whoever started the gate, the first time; nothing where nobody listens."""
+    try:
+        os.write(READY_DESCRIPTOR, f"{text}\n".encode())
+        os.close(READY_DESCRIPTOR)
+    except OSError:
+        return
+
+
+def log(text: str) -> None:
+    """A line in the gate's log."""
+    print(f"bridge: {text}", file=sys.stderr, flush=True)
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the hard limit allows, up to what a few full runs need."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def main() -> None:
+    """Run the gate: the first argument is squid's process id."""
+    raise_descriptor_limit()
+    loop = Loop()
+    Bridge(loop, BASE, int(sys.argv[1])).start()
+    loop.run()

@@ -1,0 +1,219 @@
+"""
+One connection from a sandbox: read its first request, judge it, and refuse it or join it with squid.
+
+A denied client is answered at once and in words: squid, at the door where it looks into TLS, would answer
+200 and wait.
+"""
+
+from __future__ import annotations
+
+import _socket
+from typing import TYPE_CHECKING
+
+from aisb.domain.hosts import show_authority
+from aisb.domain.rules import Reason, Verdict
+from gate import ports
+from gate.calling import Call
+from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
+from gate.identity import proxy_header
+from gate.loop import READ
+from gate.pump import Farewell, Pump
+from gate.refusal import Refusal, refusal_of, response_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisb.domain.rules import Engine
+    from gate.ends import ClientEnd, SquidEnd
+    from gate.ledger import Ledger
+    from gate.loop import Loop
+
+# For a client that has connected but says nothing, or not all.
+HEAD_SECONDS = 60.0
+_CHUNK_BYTES = 65536
+_TLS_PORT = 443
+_HTTP_PORT = 80
+_TUNNEL_IS_UP = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_MAY_BE_RESOLVED = b"AISB/1 200 allowed\r\n\r\n"
+_NO_SQUID = (
+    b"HTTP/1.1 502 The gate's squid does not answer\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
+
+
+class Client:
+    """Owns its connection from the first byte to the last; `on_done(self)` when it is closed."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        run: str,
+        socket: ClientEnd,
+        engine: Engine,
+        ledger: Ledger,
+        on_done: Callable[[Client], None],
+    ) -> None:
+        self._loop = loop
+        self._run = run
+        self._socket = socket
+        self._engine = engine
+        self._ledger = ledger
+        self._on_done = on_done
+        self._data = b""
+        self._stop: Callable[[], None] = self._close
+        self._timer = loop.after(HEAD_SECONDS, self._close)
+        loop.watch(socket.fileno(), READ, self._on_event)
+
+    def close(self) -> None:
+        """End the connection now, whatever it is at."""
+        self._stop()
+
+    def refuse_at_once(self) -> None:
+        """There are too many: say so without waiting for what this one wants."""
+        self._refuse(refusal_of(self._run, "", 0, "", "", Verdict(allowed=False, reason=Reason.LIMIT)))
+
+    def _on_event(self, _events: int) -> None:
+        try:
+            data = self._socket.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return
+        self._data += data
+        self._read_on()
+
+    def _read_on(self) -> None:
+        try:
+            while (parts := split_head(self._data)) is not None:
+                head, self._data = parts
+                request = parse_head(head)
+                if request.method != RESOLVE:
+                    self._judge(request, head)
+                    return
+                if not self._resolve(request.host):
+                    self._close()
+                    return
+        except BadRequest as error:
+            self._refuse(Refusal(self._run, "", 0, "", "", Reason.BAD_REQUEST, add="", detail=str(error), status=400))
+
+    def _resolve(self, name: str) -> bool:
+        """Answer whether a name may be resolved; False where the client does not even read answers."""
+        self._timer.cancel()
+        verdict = self._engine.judge_name(name)
+        answer = _MAY_BE_RESOLVED
+        if not verdict.allowed:
+            answer = f"AISB/1 403 {verdict.reason}\r\n\r\n".encode("ascii")
+            self._ledger.refused(refusal_of(self._run, name, 0, RESOLVE, "", verdict))
+        return self._send_whole(answer)
+
+    def _judge(self, request: Request, head: bytes) -> None:
+        if request.is_tunnel:
+            verdict = self._engine.judge(request.host, request.port)
+        else:
+            verdict = self._engine.judge_http(
+                request.host,
+                request.port,
+                scheme="http",
+                url_host=request.host,
+                url_port=request.port,
+                host_header=request.host_header,
+            )
+        if verdict.allowed:
+            self._pass_on(request, verdict.rule, head)
+        else:
+            refusal = refusal_of(self._run, request.host, request.port, request.method, request.path, verdict)
+            self._refuse(refusal, request.wants_json)
+
+    def _refuse(self, refusal: Refusal, wants_json: bool = False) -> None:
+        self._ledger.refused(refusal)
+        self._say_farewell(response_of(refusal, wants_json))
+
+    def _say_farewell(self, answer: bytes) -> None:
+        self._leave_loop()
+        self._stop = self._cut
+        Farewell(self._loop, self._socket, answer, self._done)
+
+    def _cut(self) -> None:
+        """Whoever has the socket now ends by itself once both directions are closed."""
+        try:
+            self._socket.shutdown(_socket.SHUT_RDWR)
+        except OSError:
+            return
+
+    def _pass_on(self, request: Request, rule: str, head: bytes) -> None:
+        """Call squid at the door where requests of this kind are judged again."""
+        self._leave_loop()
+        number = self._ledger.opened(request, rule)
+        meant = show_authority(request.host, request.port)
+        if not request.is_tunnel:
+            first = proxy_header(self._run, number, request.port) + head + self._data
+            self._call(ports.EXPLICIT, b"", lambda squid, _: self._join(number, squid, first))
+        elif request.port == _HTTP_PORT:
+            # The requests inside are judged one by one: squid is told which name they have to be for.
+            first = proxy_header(self._run, number, request.port, meant) + self._data
+            self._call(ports.PLAIN, b"", lambda squid, _: self._join(number, squid, first, _TUNNEL_IS_UP))
+        else:
+            words = proxy_header(self._run, number, request.port)
+            words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\n\r\n".encode("ascii")
+            is_tls = request.port == _TLS_PORT
+            door = ports.TLS if is_tls else ports.EXPLICIT
+            self._call(door, words, lambda squid, answer: self._on_answer(number, squid, answer, is_tls))
+
+    def _call(self, door: int, words: bytes, then: Callable[[SquidEnd | None, bytes], None]) -> None:
+        call = Call(self._loop, door, words, then)
+
+        def stop() -> None:
+            call.cancel()
+            then(None, b"")
+
+        self._stop = stop
+
+    def _on_answer(self, number: int, squid: SquidEnd | None, answer: bytes, is_tls: bool) -> None:
+        """squid has answered a CONNECT: yes, or an error that the client is to see as it is."""
+        head, end, rest = answer.partition(b"\r\n\r\n")
+        if head.startswith(b"HTTP/1.1 200 "):
+            self._join(number, squid, self._data, _TUNNEL_IS_UP + rest, is_tls)
+        else:
+            # What the client said for its tunnel is no request: squid does not get it.
+            self._join(number, squid, b"", head + end + rest)
+
+    def _join(
+        self, number: int, squid: SquidEnd | None, to_squid: bytes, to_client: bytes = b"", is_tls: bool = False
+    ) -> None:
+        """From here on bytes are passed both ways."""
+        if squid is None or not self._send_whole(to_client):
+            if squid is not None:
+                squid.close()
+            self._ledger.ended(number, 0, 0)
+            self._say_farewell(_NO_SQUID if squid is None else b"")
+            return
+        sent_before = len(self._data)
+        squid.serve(self._loop, self._socket, must_be_tls=is_tls)
+
+        def on_done() -> None:
+            self._ledger.ended(number, sent_before + self._socket.taken, squid.taken)
+            self._done()
+
+        pump = Pump(self._loop, squid, self._socket, on_done, to_squid)
+        self._stop = pump.abort
+
+    def _send_whole(self, data: bytes) -> bool:
+        try:
+            return not data or self._socket.send(data) == len(data)
+        except OSError:
+            return False
+
+    def _leave_loop(self) -> None:
+        self._timer.cancel()
+        self._loop.forget(self._socket.fileno())
+
+    def _close(self) -> None:
+        self._leave_loop()
+        self._socket.close()
+        self._done()
+
+    def _done(self) -> None:
+        self._on_done(self)

@@ -1,0 +1,164 @@
+"""
+What is open in one run, and one record for each decision in it.
+
+The bridge decides the first request of a connection; squid and the helper decide what comes later, and
+what is found inside a tunnel. squid's log line may come a moment before or after the end of the
+connection, so a connection waits for its line, briefly, before it is written down.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from aisb.domain.rules import OWN_SUFFIX
+from gate.audit import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisb.domain.rules import Engine
+    from gate.audit import Audit
+    from gate.heads import Request
+    from gate.loop import Loop
+    from gate.refusal import Refusal
+    from gate.squid_log import LogLine
+
+# How long a connection that has ended waits for squid's line about it.
+GRACE_SECONDS = 0.2
+_MOST_NUMBERS = 65535
+
+
+class Passage:
+    """One connection that the bridge has let through to squid."""
+
+    __slots__ = ("bytes_in", "bytes_out", "ended", "line", "lines", "request", "rule", "started")
+
+    def __init__(self, request: Request, rule: str) -> None:
+        self.request = request
+        self.rule = rule
+        self.started = time.monotonic()
+        self.ended = False
+        self.lines = 0
+        self.line: LogLine | None = None
+        self.bytes_out = 0
+        self.bytes_in = 0
+
+    @property
+    def is_one_decision(self) -> bool:
+        """A tunnel is one decision; over plain HTTP, through CONNECT to port 80 too, each request is."""
+        return self.request.is_tunnel and self.request.port != 80
+
+
+class Ledger:
+    """The open connections of a run by their numbers, and the audit that they end up in."""
+
+    def __init__(self, loop: Loop, audit: Audit, engine: Engine) -> None:
+        self._loop = loop
+        self._audit = audit
+        self._engine = engine
+        self._passages: dict[int, Passage] = {}
+        self._last_number = 0
+        self._on_empty: Callable[[], None] | None = None
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Allowed and denied so far."""
+        return self._audit.allowed, self._audit.denied
+
+    def refused(self, refusal: Refusal) -> None:
+        """The bridge has refused this."""
+        self._write(Decision(refusal.host, refusal.port, refusal.method, refusal.path, False, refusal.reason, ""))
+
+    def opened(self, request: Request, rule: str) -> int:
+        """A connection goes on to squid; its number, which no other one of the run has meanwhile."""
+        number = self._last_number
+        while True:
+            number = number % _MOST_NUMBERS + 1
+            if number not in self._passages:
+                break
+        self._last_number = number
+        self._passages[number] = Passage(request, rule)
+        return number
+
+    def ended(self, number: int, bytes_out: int, bytes_in: int) -> None:
+        """A connection has ended, with so many bytes from and to the sandbox."""
+        passage = self._passages[number]
+        passage.ended = True
+        passage.bytes_out = bytes_out
+        passage.bytes_in = bytes_in
+        if passage.is_one_decision and passage.line is not None:
+            self._settle(number)
+        else:
+            self._loop.after(GRACE_SECONDS, lambda: self._settle(number))
+
+    def logged(self, line: LogLine) -> None:
+        """squid has said something about a connection."""
+        passage = self._passages.get(line.connection)
+        if passage is None:
+            return
+        passage.lines += 1
+        if not passage.is_one_decision:
+            self._write(self._of_request(passage, line))
+        elif line.is_last:
+            passage.line = line
+            if passage.ended:
+                self._settle(line.connection)
+
+    def when_empty(self, then: Callable[[], None]) -> None:
+        """Call `then` once all that is open has ended and is written down."""
+        self._on_empty = then
+        self._tell_if_empty()
+
+    def _settle(self, number: int) -> None:
+        passage = self._passages.pop(number, None)
+        if passage is None:
+            return
+        if passage.is_one_decision or not passage.lines:
+            self._write(_of_tunnel(passage))
+        self._tell_if_empty()
+
+    def _tell_if_empty(self) -> None:
+        if self._on_empty is not None and not self._passages:
+            then, self._on_empty = self._on_empty, None
+            then()
+
+    def _of_request(self, passage: Passage, line: LogLine) -> Decision:
+        host = line.host or passage.request.host
+        port = line.port or passage.request.port
+        return Decision(
+            host=host,
+            port=port,
+            method=line.method,
+            path=line.path,
+            allowed=not line.reason,
+            reason=line.reason,
+            rule="" if line.reason else self._engine.judge(host, port).rule,
+            bytes_out=line.bytes_out,
+            bytes_in=line.bytes_in,
+            seconds=line.seconds,
+        )
+
+    def _write(self, decision: Decision) -> None:
+        # The gate's own name is how a sandbox proves its way out; nobody asked for it.
+        if decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX):
+            return
+        self._audit.write(decision)
+
+
+def _of_tunnel(passage: Passage) -> Decision:
+    request = passage.request
+    reason = passage.line.reason if passage.line else ""
+    return Decision(
+        host=request.host,
+        port=request.port,
+        method=request.method,
+        path=request.path,
+        allowed=not reason,
+        reason=reason,
+        rule="" if reason else passage.rule,
+        named=passage.line.named if passage.line else "",
+        bytes_out=passage.bytes_out,
+        bytes_in=passage.bytes_in,
+        seconds=time.monotonic() - passage.started,
+    )

@@ -1,0 +1,190 @@
+"""
+The runs of a gate: a socket for each, in a directory that only that run's sandbox sees.
+
+A run is held to a number of connections at once, which are refused beyond it, and to a rate of new ones,
+which wait in the socket's queue until their turn comes.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import re
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gate.audit import Audit
+from gate.client import Client
+from gate.ends import ClientEnd
+from gate.ledger import Ledger
+from gate.loop import READ
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aisb.domain.rules import Engine
+    from gate.loop import Loop
+    from gate.squid_log import LogLine
+
+_RUN = re.compile(r"[0-9a-f]{8}")
+_BACKLOG = 1024
+_ACCEPTS_A_TURN = 64
+
+
+class Limits(NamedTuple):
+    """What one run may use of the gate: connections at once, new ones a second, and a burst of new ones."""
+
+    at_once: int = 1000
+    a_second: float = 200.0
+    burst: float = 1000.0
+
+
+_LIMITS = Limits()
+
+
+class Run:
+    """Listens for one sandbox until it is closed."""
+
+    def __init__(self, loop: Loop, directory: str, run: str, engine: Engine, limits: Limits = _LIMITS) -> None:
+        self._loop = loop
+        self._run = run
+        self._engine = engine
+        self._limits = limits
+        self._clients: set[Client] = set()
+        self._tokens = limits.burst
+        self._counted = time.monotonic()
+        self._path = f"{directory}/s/gate.sock"
+        self._audit = Audit(f"{directory}/audit.jsonl", run)
+        self._ledger = Ledger(loop, self._audit, engine)
+        try:
+            self._listener = _listen(self._path)
+        except BaseException:
+            self._audit.close()
+            raise
+        loop.watch(self._listener.fileno(), READ, self._on_client)
+
+    def logged(self, line: LogLine) -> None:
+        """squid has said something about this run."""
+        self._ledger.logged(line)
+
+    def close(self, then: Callable[[int, int], None]) -> None:
+        """End the socket and all connections; `then(allowed, denied)` when everything is written down."""
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        _remove(self._path)
+        for client in tuple(self._clients):
+            client.close()
+
+        def on_empty() -> None:
+            self._audit.close()
+            then(*self._ledger.counts)
+
+        self._ledger.when_empty(on_empty)
+
+    def _on_client(self, _events: int) -> None:
+        self._earn()
+        for _ in range(_ACCEPTS_A_TURN):
+            if self._tokens < 1:
+                self._pause(1 / self._limits.a_second)
+                return
+            try:
+                socket = _accept(self._listener)
+            except BlockingIOError:
+                return
+            except OSError:
+                # Out of descriptors: the queue is looked at again soon.
+                self._pause(0.05)
+                return
+            self._tokens -= 1
+            self._take_in(socket)
+
+    def _take_in(self, socket: ClientEnd) -> None:
+        is_one_too_many = len(self._clients) >= self._limits.at_once
+        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._clients.discard)
+        self._clients.add(client)
+        if is_one_too_many:
+            client.refuse_at_once()
+
+    def _earn(self) -> None:
+        now = time.monotonic()
+        self._tokens = min(self._limits.burst, self._tokens + (now - self._counted) * self._limits.a_second)
+        self._counted = now
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.forget(self._listener.fileno())
+        self._loop.after(seconds, self._resume)
+
+    def _resume(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._loop.watch(self._listener.fileno(), READ, self._on_client)
+
+
+class Runs:
+    """All runs of the gate, by their ids."""
+
+    def __init__(self, loop: Loop, base: str, engine: Engine) -> None:
+        self._loop = loop
+        self._base = base
+        self._engine = engine
+        self._runs: dict[str, Run] = {}
+        self._closing: set[str] = set()
+
+    def names(self) -> list[str]:
+        """The ids of the open runs, sorted."""
+        return sorted(self._runs.keys() - self._closing)
+
+    def open(self, run: str) -> None:
+        """Listen for a run. Raises ValueError for what is no id, OSError where its directory is not there."""
+        if not _RUN.fullmatch(run):
+            raise ValueError(f"{run[:20]!r} is no run id")
+        if run in self._closing:
+            raise ValueError(f"run {run} is being closed")
+        if run not in self._runs:
+            self._runs[run] = Run(self._loop, f"{self._base}/r/{run}", run, self._engine)
+
+    def close(self, run: str, then: Callable[[int, int], None]) -> None:
+        """End a run; `then(allowed, denied)`. Raises ValueError where there is none of that id."""
+        if run not in self._runs or run in self._closing:
+            raise ValueError(f"no run {run[:20]!r} is open")
+
+        def on_closed(allowed: int, denied: int) -> None:
+            # Until now squid's last lines about it could still come.
+            del self._runs[run]
+            self._closing.discard(run)
+            then(allowed, denied)
+
+        self._closing.add(run)
+        self._runs[run].close(on_closed)
+
+    def logged(self, line: LogLine) -> None:
+        """Hand a line of squid's log to the run that it is about; the probe's are nobody's."""
+        if line.run in self._runs:
+            self._runs[line.run].logged(line)
+
+
+def _listen(path: str) -> _socket.socket:
+    _remove(path)
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+    try:
+        listener.bind(path)
+        # The sandbox's users are others than ours; who may come near is decided by the directory.
+        os.chmod(path, 0o666)  # noqa: S103  # said above
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _accept(listener: _socket.socket) -> ClientEnd:
+    descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # in CPython since 3.0, not in the stubs
+    client = ClientEnd(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+    client.setblocking(False)
+    return client
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
