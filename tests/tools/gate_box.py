@@ -1,0 +1,388 @@
+"""
+A gate without podman: namespaces, a root of its own, the four capabilities and the seccomp profile, made by
+hand, so that the real entrypoint, nft, squid, helper and bridge run in it, before a small internet.
+
+`GateBox` is for tests, as root. The module run as a program is the first process of the box.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import ctypes
+import json
+import os
+import py_compile
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [HERE, ROOT]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisb.domain.rules import NameEntry
+
+CAPABILITIES = (6, 7, 8, 12)
+LAST_CAPABILITY = 63
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "HOSTNAME": "gate.aisb.internal",
+    "TERM": "xterm",
+    "container": "podman",
+}
+# What this box is made of and podman's is not.
+BOX_MOUNTS = ("/etc", "/run/aisb", "/run/squid", "/usr", "/usr/libexec", "/sys")
+PROGRAMS = ("aisb/__init__.py", "aisb/domain/__init__.py", "aisb/domain/hosts.py", "aisb/domain/rules.py")
+
+PUBLIC = ("203.0.113.1", "203.0.113.10", "203.0.113.11", "203.0.113.12", "203.0.113.53")
+PUBLIC6 = ("2001:db8::1", "2001:db8::10", "2001:db8::11", "2001:db8::12")
+PRIVATE = ("10.0.0.5", "169.254.169.254", "192.168.1.1", "100.64.0.1", "172.16.0.1", "198.18.0.9")
+PRIVATE6 = ("fd00:ec2::254", "64:ff9b::a00:5")
+ZONE = {
+    "allowed.test": ["203.0.113.10", "2001:db8::10"],
+    "sub.allowed.test": ["203.0.113.10"],
+    "evil.test": ["203.0.113.11", "2001:db8::11"],
+    "cdn.test": ["203.0.113.12"],
+    "v6.test": ["2001:db8::10"],
+}
+
+
+def run(*argv: str) -> str:
+    """Run a program that has to succeed; what it printed."""
+    return subprocess.run(argv, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+class World:
+    """Two network namespaces, `gate` and `internet`, and the servers in the second."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.mkdtemp(prefix="aisb-world-")
+        suffix = f"{os.getpid():x}{os.urandom(2).hex()}"
+        self.gate = f"aisb-g-{suffix}"
+        self.internet = f"aisb-i-{suffix}"
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._make_namespaces()
+            self.answer(ZONE)
+            self._make_certificate()
+            self._server = subprocess.Popen(
+                ["ip", "netns", "exec", self.internet, sys.executable, f"{HERE}/internet.py", self.directory],
+                stdin=subprocess.DEVNULL,
+            )
+            wait_for(lambda: os.path.exists(f"{self.directory}/ready"), "the internet listens")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take everything back."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+        for name in (self.gate, self.internet):
+            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def answer(self, zone: dict[str, list[str]]) -> None:
+        """What the name server says from now on."""
+        temporary = f"{self.directory}/zone.json.new"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(zone, file)
+        os.replace(temporary, f"{self.directory}/zone.json")
+
+    def seen(self) -> list[dict[str, Any]]:
+        """What has reached the servers so far."""
+        path = f"{self.directory}/sink.jsonl"
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def forget(self) -> None:
+        """Begin a new record."""
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(f"{self.directory}/sink.jsonl", 0)
+
+    def in_gate(self, *argv: str) -> list[str]:
+        """`argv` run in the gate's network, without a gate around it."""
+        return ["ip", "netns", "exec", self.gate, *argv]
+
+    def _make_certificate(self) -> None:
+        names = "subjectAltName=DNS:*.test,DNS:*.allowed.test"
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        where = ("-keyout", f"{self.directory}/key.pem", "-out", f"{self.directory}/cert.pem")
+        run("openssl", "req", "-x509", *key, "-days", "30", "-subj", "/CN=test", "-addext", names, *where)
+
+    def _make_namespaces(self) -> None:
+        for name in (self.gate, self.internet):
+            run("ip", "netns", "add", name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        run(
+            "ip", "link", "add", "out", "netns", self.gate, "type", "veth", "peer", "name", "in", "netns", self.internet
+        )
+        for name, device, addresses in (
+            (self.gate, "out", ("203.0.113.2/24", "2001:db8::2/64")),
+            (self.internet, "in", (*(f"{a}/24" for a in PUBLIC), *(f"{a}/64" for a in PUBLIC6))),
+            (self.internet, "lo", (*(f"{a}/32" for a in PRIVATE), *(f"{a}/128" for a in PRIVATE6))),
+        ):
+            for address in addresses:
+                run("ip", "-n", name, "addr", "add", address, "dev", device, *(("nodad",) if ":" in address else ()))
+            run("ip", "-n", name, "link", "set", device, "up")
+        run("ip", "-n", self.gate, "route", "add", "default", "via", "203.0.113.1")
+        run("ip", "-n", self.gate, "-6", "route", "add", "default", "via", "2001:db8::1")
+
+
+class GateBox:
+    """
+    One gate in a world, from its start to its end.
+
+    `replaced` takes a protection out: (file, old, new), where the file is one of `conf`, `entrypoint`, or a
+    program such as `gate/bridge.py`. `system` is the folder with the programs: a host of the laboratory.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        names: tuple[NameEntry, ...],
+        *,
+        replaced: tuple[tuple[str, str, str], ...] = (),
+        system: str = "/",
+        idle_seconds: float = 600,
+        capabilities: tuple[int, ...] = CAPABILITIES,
+        extra_mounts: tuple[str, ...] = (),
+        host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
+    ) -> None:
+        self._world = world
+        self._names = names
+        self._replaced = list(replaced)
+        self._system = system
+        self._idle_seconds = idle_seconds
+        self._plan = {
+            "capabilities": capabilities,
+            "extra_mounts": extra_mounts,
+            "environment": ENVIRONMENT,
+            "system": system,
+        }
+        self._host_addresses = host_addresses
+        self._process: subprocess.Popen[bytes] | None = None
+        self.scratch = tempfile.mkdtemp(prefix="aisb-gate-")
+        self.directory = f"{self.scratch}/g"
+        self.ready = ""
+        self.ready_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the gate and wait until it says that it is ready, or why not."""
+        self._write_files()
+        reader, writer = os.pipe()
+        # bash puts the descriptor where podman would.
+        shell = f'exec 3>&{writer} {writer}>&-; exec "$@"' if writer != 3 else 'exec "$@"'
+        argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self._world.gate}"]
+        argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
+        begun = time.monotonic()
+        self._process = subprocess.Popen(
+            [*argv, sys.executable, os.path.abspath(__file__), f"{self.scratch}/plan.json"],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(writer,),
+        )
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            self.ready = pipe.readline().decode().strip()
+        self.ready_seconds = time.monotonic() - begun
+
+    def close(self) -> None:
+        """End the gate, whatever state it is in, and remove its files."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def wait(self, seconds: float = 10) -> int:
+        """The exit status of the gate, once it has ended."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def log(self) -> str:
+        """What the gate's programs said."""
+        with open(f"{self.directory}/log", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def ask(self, question: dict[str, object], seconds: float = 10) -> Any:
+        """One question on the control socket."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(seconds)
+            control.connect(f"{self.directory}/ctl.sock")
+            control.sendall(json.dumps(question).encode() + b"\n")
+            return json.loads(control.makefile("rb").readline())
+
+    def open(self, run: str = "1a2b3c4d") -> str:
+        """Open a run; the path of its socket."""
+        os.makedirs(f"{self.directory}/r/{run}/s", mode=0o711, exist_ok=True)
+        answer = self.ask({"op": "open", "run": run})
+        assert answer == {"ok": True}, answer
+        return f"{self.directory}/r/{run}/s/gate.sock"
+
+    def audit(self, run: str = "1a2b3c4d") -> list[dict[str, Any]]:
+        """The run's record."""
+        with open(f"{self.directory}/r/{run}/audit.jsonl", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def processes(self) -> dict[str, int]:
+        """The gate's processes: the name of each, and its id here."""
+        assert self._process is not None
+        parents = [line.split(None, 2) for line in run("ps", "-eo", "pid=,ppid=,comm=").splitlines()]
+        ours = {self._process.pid}
+        while more := {int(pid) for pid, parent, _ in parents if int(parent) in ours} - ours:
+            ours |= more
+        return {name.strip(): int(pid) for pid, _, name in parents if int(pid) in ours}
+
+    def _write_files(self) -> None:
+        from aisb.domain.policy import policy_json
+        from aisb.render.gate_files import gate_entrypoint, gate_files
+        from aisb.render.sandbox import mount_targets
+        from aisb.render.seccomp import seccomp_json
+
+        os.chmod(self.scratch, 0o755)
+        with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
+            seccomp = seccomp_json(file.read())
+        files = gate_files(
+            names=self._names,
+            policy_json=policy_json(self._names),
+            host_addresses=self._host_addresses,
+            seccomp=seccomp,
+            idle_seconds=600,
+        )
+        files["idle"] = f"{self._idle_seconds}\n"
+        files["mounts"] = mount_targets(BOX_MOUNTS)
+        programs = f"{self.scratch}/libexec/aisb"
+        shutil.copytree(f"{ROOT}/gate", f"{programs}/gate", ignore=shutil.ignore_patterns("*.pyc", "__pycache__"))
+        for name in PROGRAMS:
+            os.makedirs(os.path.dirname(f"{programs}/{name}"), exist_ok=True)
+            shutil.copy(f"{ROOT}/{name}", f"{programs}/{name}")
+        os.makedirs(f"{self.directory}/conf")
+        os.makedirs(f"{self.directory}/r", mode=0o711)
+        texts = {f"{self.directory}/conf/{name}": text for name, text in files.items()}
+        texts[f"{programs}/entrypoint"] = gate_entrypoint()
+        for path, text in texts.items():
+            _write(path, text)
+        for name, old, new in self._replaced:
+            path = f"{self.directory}/conf/{name}" if name in files else f"{programs}/{name}"
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            assert old in text, f"{old!r} is not in {name}"
+            _write(path, text.replace(old, new))
+        os.chmod(f"{programs}/entrypoint", 0o755)
+        if self._system == "/":
+            compileall.compile_dir(programs, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+        _write(f"{self.scratch}/resolv.conf", "nameserver 203.0.113.53\n")
+        _write(f"{self.scratch}/seccomp.json", seccomp)
+        _write(f"{self.scratch}/plan.json", json.dumps(self._plan))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def wait_for(condition: Any, what: str, seconds: float = 10) -> None:
+    """Wait until `condition()` holds."""
+    for _ in poll(seconds):
+        if condition():
+            return
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def poll(seconds: float) -> Iterator[None]:
+    """Come back every hundredth of a second, for so long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.01)
+
+
+# --- the first process of a box -------------------------------------------------------------------
+
+
+def _mount(*argv: str) -> None:
+    subprocess.run(["mount", *argv], check=True)
+
+
+def _enter_root(plan: dict[str, Any], scratch: str) -> None:
+    root = f"{scratch}/root"
+    system = plan["system"].rstrip("/")
+    os.mkdir(root)
+    _mount("--make-rprivate", "/")
+    _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", root)
+    for name in ("usr", "etc", "proc", "sys", "dev", "run/aisb", "run/squid", "tmp", "old", "root"):
+        os.makedirs(f"{root}/{name}")
+    for name in ("bin", "sbin", "lib", "lib64"):
+        os.symlink(f"usr/{name}", f"{root}/{name}")
+    for name in ("usr", "etc"):
+        _mount("--bind", f"{system}/{name}", f"{root}/{name}")
+    _mount("--bind", f"{scratch}/resolv.conf", f"{root}/etc/resolv.conf")
+    _mount("--rbind", "/dev", f"{root}/dev")
+    _mount("--bind", f"{scratch}/libexec", f"{root}/usr/libexec")
+    _mount("--bind", f"{scratch}/g", f"{root}/run/aisb")
+    _mount("-t", "tmpfs", "-o", "nosuid,nodev,noexec,size=1m,mode=1777", "tmpfs", f"{root}/run/squid")
+    _mount("-t", "proc", "proc", f"{root}/proc")
+    _mount("-t", "sysfs", "-o", "ro", "sysfs", f"{root}/sys")
+    for target in plan["extra_mounts"]:
+        os.makedirs(root + target, exist_ok=True)
+        _mount("-t", "tmpfs", "tmpfs", root + target)
+    os.chdir(root)
+    subprocess.run(["pivot_root", ".", "old"], check=True)
+    os.chdir("/")
+    subprocess.run(["umount", "-l", "/old"], check=True)
+    os.rmdir("/old")
+    _mount("-o", "remount,ro", "/")
+
+
+def main() -> None:
+    """Make the box and become its entrypoint."""
+    from confine import confine
+
+    with open(sys.argv[1], encoding="utf-8") as file:
+        plan = json.load(file)
+    scratch = os.path.dirname(sys.argv[1])
+    with open(f"{scratch}/seccomp.json", encoding="utf-8") as file:
+        profile = json.load(file)
+    # Found here, before the root changes: the box may be another system.
+    libc = ctypes.CDLL(None, use_errno=True)
+    ctypes.CDLL("libseccomp.so.2")
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="utf-8") as setting:
+        setting.write("0")
+    _enter_root(plan, scratch)
+    for number in range(LAST_CAPABILITY + 1):
+        if number not in plan["capabilities"]:
+            libc.prctl(24, number, 0, 0, 0)
+    confine(profile)
+    os.execve("/usr/libexec/aisb/entrypoint", ["/usr/libexec/aisb/entrypoint"], plan["environment"])
+
+
+if __name__ == "__main__":
+    main()
