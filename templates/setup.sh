@@ -70,7 +70,13 @@ apt() {
 
 install_packages() {
     configure_apt
-    apt update || fail "apt could not read its package lists"
+    if ! apt update; then
+        # The host's mirror may have another release only, or another architecture.
+        [ -d "$scratch/sources" ] || fail "apt could not read its package lists"
+        say "this machine's apt sources do not serve this base; trying its own"
+        sed -i '/^Dir::Etc::Source/d' "$scratch/apt.conf"
+        apt update || fail "apt could read the package lists of neither this machine's sources nor the base's own"
+    fi
     # shellcheck disable=SC2016  # apt's own variable
     [ -n "$(apt indextargets --format '$(URI)')" ] ||
         fail "there is no apt source for this base, neither in it nor on this machine"

@@ -20,6 +20,7 @@ _ALIASES = ("oldstable", "stable", "testing", "unstable", "sid")
 _KINDS = ("", "-updates", "-security")
 _ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>\S.*)")
 _MIRROR_LIST = "mirror+file:"
+_ARCHIVE_KEYS = ("debian-archive-", "ubuntu-archive-")
 
 # What of apt's configuration decides whether packages can be fetched at all. Nothing that runs a program.
 _LENT = re.compile(r'Acquire::(?:https?::Proxy(?:::[^\s"]+)?|Check-(?:Date|Valid-Until)|ForceIPv[46]) "[^"\n]*";')
@@ -34,6 +35,16 @@ class AptSource(NamedTuple):
     trusted: bool = False
 
 
+class _Entry(NamedTuple):
+    """A source as it stands in a file."""
+
+    uri: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    trusted: bool
+    signed_by: str
+
+
 def parse_sources(files: Iterable[tuple[str, str]], codename: str, read: Callable[[str], str]) -> tuple[AptSource, ...]:
     """
     The archive of the distribution itself, of what /etc/apt/sources.list and its like hold.
@@ -43,13 +54,22 @@ def parse_sources(files: Iterable[tuple[str, str]], codename: str, read: Callabl
     """
     found: dict[AptSource, None] = {}
     for name, text in files:
-        stanzas = _deb822(text) if name.endswith(".sources") else _one_line(text)
-        for uri, suites, components, trusted in stanzas:
-            wanted = tuple(kind for suite in suites for kind in _kind(suite, codename))
-            resolved = _resolve(uri, read)
-            if wanted and components and resolved:
-                found[AptSource(resolved, wanted, components, trusted)] = None
+        for entry in _deb822(text) if name.endswith(".sources") else _one_line(text):
+            wanted = tuple(kind for suite in entry.suites for kind in _kind(suite, codename))
+            uri = _resolve(entry.uri, read)
+            if wanted and uri and _is_archive(entry):
+                found[AptSource(uri, wanted, entry.components, entry.trusted)] = None
     return tuple(found)
+
+
+def _is_archive(entry: _Entry) -> bool:
+    """
+    Whether this is the distribution's own archive, as far as that shows.
+
+    Other people's repositories also have a `main` for each release, but they are signed by other keys.
+    """
+    keys = [key.rpartition("/")[2] for key in entry.signed_by.split()]
+    return "main" in entry.components and all(key.startswith(_ARCHIVE_KEYS) for key in keys)
 
 
 def _kind(suite: str, codename: str) -> Iterator[str]:
@@ -62,27 +82,43 @@ def _kind(suite: str, codename: str) -> Iterator[str]:
 def _resolve(uri: str, read: Callable[[str], str]) -> str:
     """The http address of a source, or empty."""
     if uri.startswith(_MIRROR_LIST):
-        lines = read(uri.removeprefix(_MIRROR_LIST).replace("//", "/")).split()
+        lines = read("/" + uri.removeprefix(_MIRROR_LIST).lstrip("/")).split()
         uri = next((line for line in lines if line.startswith(("http://", "https://"))), "")
     return uri if uri.startswith(("http://", "https://")) else ""
 
 
-def _one_line(text: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], bool]]:
+def _one_line(text: str) -> Iterator[_Entry]:
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
         if match:
-            trusted = "trusted=yes" in (match["options"] or "").split()
-            yield match["uri"], (match["suite"],), tuple(match["components"].split()), trusted
+            options = dict(_option(option) for option in (match["options"] or "").split())
+            yield _Entry(
+                uri=match["uri"],
+                suites=(match["suite"],),
+                components=tuple(match["components"].split()),
+                trusted=options.get("trusted", "") == "yes",
+                signed_by=options.get("signed-by", "").replace(",", " "),
+            )
 
 
-def _deb822(text: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], bool]]:
+def _option(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.lower(), value
+
+
+def _deb822(text: str) -> Iterator[_Entry]:
     for stanza in re.split(r"\n\s*\n", text):
         fields = _fields(stanza)
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").strip().lower() == "no":
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() == "no":
             continue
         for uri in fields.get("uris", "").split():
-            suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
-            yield uri, tuple(suites), tuple(components), fields.get("trusted", "").strip().lower() == "yes"
+            yield _Entry(
+                uri=uri,
+                suites=tuple(fields.get("suites", "").split()),
+                components=tuple(fields.get("components", "").split()),
+                trusted=fields.get("trusted", "").lower() == "yes",
+                signed_by=fields.get("signed-by", ""),
+            )
 
 
 def _fields(stanza: str) -> dict[str, str]:
@@ -115,7 +151,6 @@ def render_suite(sources: Iterable[AptSource], suite: str) -> str:
     return "".join(
         f"deb {'[trusted=yes] ' if source.trusted else ''}{source.uri} {name.replace(SUITE, suite)} main\n"
         for source in sources
-        if "main" in source.components
         for name in source.suites
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.apt import render_suite
 from aisb.domain.images import BASE_REPOSITORY
-from aisb.effects.host import find_program
 from aisb.effects.process import Command, run_ok
 from aisb.effects.progress import step
 from aisb.effects.workshop import sha256_of
@@ -72,12 +71,7 @@ def bootstrap_argv(view: BootstrapView) -> tuple[str, ...]:
 
 def bootstrap(shop: Workshop, lent: Lent, suite: str) -> Bootstrapped:
     """Make a base of `suite` and import it."""
-    program = find_program("mmdebstrap")
-    if program is None:
-        raise Unavailable(
-            f"bootstrap:{suite} needs mmdebstrap, which was not found",
-            hint="install it: apt-get install mmdebstrap; or name an image: --base-image debian:trixie",
-        )
+    program = shop.need_program("mmdebstrap", f"it makes the base bootstrap:{suite}")
     # mmdebstrap works as a subordinate user, who sees neither the cache nor the runtime directory.
     with tempfile.TemporaryDirectory(prefix="aisb-base-") as folder:
         target = f"{folder}/base.tar"

@@ -41,7 +41,7 @@ def _take(shop: Workshop, folder: str, name: str) -> str:
 
 
 def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: str, secrets: dict[str, str]) -> None:
-    npm = find_program("npm")
+    npm = find_program("npm", shop.search_path)
     where = "" if npm else ", by a throw-away container, for this machine has no npm"
     lines: list[str] = []
 

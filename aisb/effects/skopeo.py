@@ -28,8 +28,9 @@ class Resolved(NamedTuple):
 
 def resolve(shop: Workshop, base: BaseImage, platform: str) -> Resolved:
     """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer."""
+    skopeo = shop.need_program("skopeo", f"it asks the registry what {base.text} is")
     command = Command(
-        argv=("skopeo", "--command-timeout", f"{_SECONDS:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
+        argv=(skopeo, "--command-timeout", f"{_SECONDS:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
         timeout_seconds=_SECONDS + 5,
         environment=shop.proxies,
     )

@@ -11,9 +11,10 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.effects.process import Command
+from aisb.effects.host import find_program
+from aisb.effects.process import SAFE_PATH, Command
 from aisb.effects.state import make_private
-from aisb.errors import CommandError
+from aisb.errors import CommandError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ class Workshop(NamedTuple):
     environ: Mapping[str, str]
     runner: Runner
     report: Report
+    search_path: str = SAFE_PATH
 
     @property
     def proxies(self) -> dict[str, str]:
@@ -41,6 +43,13 @@ class Workshop(NamedTuple):
         names = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
         both = (*names, *(name.upper() for name in names))
         return {name: self.environ[name] for name in both if self.environ.get(name)}
+
+    def need_program(self, name: str, purpose: str) -> str:
+        """The absolute path of a program. Raises Unavailable, with what it is needed for, where it is missing."""
+        found = find_program(name, self.search_path)
+        if found is None:
+            raise Unavailable(f"{name} was not found: {purpose}", hint=f"install it: apt-get install {name}")
+        return found
 
     def archive(self, name: str) -> str:
         """Where a downloaded archive lies in the cache."""

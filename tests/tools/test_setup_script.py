@@ -1,0 +1,59 @@
+"""The steps of a build, as far as they can be tried without one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from aisb.assets import asset_path
+from aisb.domain.images import GATE, SANDBOX
+from aisb.render.images import containerfile
+from tests.image_values import make_inputs
+
+SETUP = asset_path("templates", "setup.sh")
+
+
+def test_the_script_is_clean() -> None:
+    """shellcheck, as POSIX sh: the base's sh is dash."""
+    done = subprocess.run(["shellcheck", "--shell=sh", SETUP], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("role", [SANDBOX, GATE])
+def test_each_step_of_a_containerfile_is_a_function_of_the_script(role: str) -> None:
+    """A step that is misspelt would show only in a build."""
+    with open(SETUP, encoding="utf-8") as file:
+        functions = set(re.findall(r"^step_(\w+)\(\)", file.read(), flags=re.MULTILINE))
+
+    steps = re.findall(r"setup [0-9a-f]{12} (\w+)", containerfile(role, make_inputs(install=("zsh",))))
+
+    assert steps != []
+    assert set(steps) - functions == set()
+
+
+def test_an_archive_with_another_hash_stops_the_step(tmp_path: object) -> None:
+    """Both hashes are said, in the line that aisb shows."""
+    wrong = "0" * 64
+    script = f"""
+        archives={tmp_path}
+        printf something >"$archives/x.tgz"
+        {_function("fail")}
+        {_function("check_archive")}
+        check_archive x.tgz {wrong}
+    """
+
+    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False)
+
+    found = "3fc9b689459d738f8c88a3a48aa9e33542016b7a4052e001aaa536fca74813cb"
+    assert (done.returncode, done.stdout) == (1, f"aisb-fail: x.tgz has the sha256 {found}, not {wrong}\n")
+
+
+def _function(name: str) -> str:
+    """One function of the script."""
+    with open(SETUP, encoding="utf-8") as file:
+        match = re.search(rf"^{name}\(\) \{{\n.*?^\}}\n", file.read(), flags=re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return match[0]

@@ -1,0 +1,291 @@
+"""A build from beginning to end, with podman as a script of answers."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.domain.base_image import parse_base_image
+from aisb.domain.images import ImageSpec
+from aisb.effects.build import BuildRequest, build_images
+from aisb.effects.image_inputs import known_inputs, read_inputs
+from aisb.effects.lending import lend, read_lent
+from aisb.effects.pins import write_base_pin, write_node_pin
+from aisb.effects.process import Finished
+from aisb.effects.workshop import alone, own_folder, sha256_of
+from aisb.errors import CommandError, Unavailable, UsageError
+from aisb.render.images import image_names
+from tests.fakes import FakeRunner, said
+from tests.image_values import BOOTSTRAPPED, NODE_FROM_NPM
+from tests.image_world import Heard, make_shop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from aisb.domain.images import ImageInputs
+    from aisb.effects.process import Command
+    from aisb.effects.workshop import Workshop
+
+BASE = parse_base_image("bootstrap:trixie")
+SPEC = ImageSpec(BASE, "linux/amd64", ("zsh",))
+YES, NO = said(""), said("", code=1)
+INSPECTED = said(f'{{"digest": "sha256:x", "layers": ["{BOOTSTRAPPED.digest}"]}}')
+BUILT = said("aisb-step: packages\naisb-step: node\nSTEP 3/9\n")
+
+
+class Podman(FakeRunner):
+    """Looks at the context while a build runs, writes the id that podman would, then answers like the others."""
+
+    def __init__(self, *answers: Finished) -> None:
+        super().__init__(*answers)
+        self.contexts: list[dict[str, str]] = []
+        self.secrets: list[dict[str, str]] = []
+
+    def run(self, command: Command) -> Finished:
+        """See `Runner.run`. apt-config may be on the machine or not: it has nothing to say here."""
+        return said("") if command.argv[0].endswith("apt-config") else super().run(command)
+
+    def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
+        """See `Runner.stream`."""
+        if command.argv[1] == "build":
+            self.contexts.append(listing(command.argv[-1]))
+            given = [word.partition("id=")[2] for word in command.argv if word.startswith("--secret=")]
+            self.secrets.append({text.split(",src=")[0]: text.split(",src=")[1] for text in given})
+            with open(command.argv[command.argv.index("--iidfile") + 1], "w", encoding="ascii") as file:
+                file.write(f"sha256:{len(self.contexts)}")
+        return super().stream(command, on_line, on_tick)
+
+
+def listing(top: str) -> dict[str, str]:
+    """Every file and folder below `top` with its mode."""
+    found = {}
+    for folder, _, files in os.walk(top):
+        for path in (folder, *(f"{folder}/{name}" for name in files)):
+            found[os.path.relpath(path, top)] = f"{stat.S_IMODE(os.stat(path).st_mode):04o}"
+    return found
+
+
+def prepare(shop: Workshop) -> ImageInputs:
+    """Pins and archives on record, as after an earlier build."""
+    for name, _ in NODE_FROM_NPM.archives:
+        with open(shop.archive(name), "wb") as file:
+            file.write(name.encode())
+    pin = NODE_FROM_NPM._replace(
+        archives=tuple((name, sha256_of(shop.archive(name))) for name, _ in NODE_FROM_NPM.archives)
+    )
+    write_base_pin(shop.directories.cache, BASE, BOOTSTRAPPED)
+    write_node_pin(shop.directories.cache, "linux/amd64", pin)
+    return read_inputs(SPEC, BOOTSTRAPPED, pin)
+
+
+def verbs(runner: FakeRunner) -> list[str]:
+    """The podman verbs that were called, with what they were called on."""
+    return [f"{argv[1]} {argv[-1] if argv[1] != 'build' else ''}".strip() for argv in runner.argvs]
+
+
+def test_what_is_there_is_not_built(tmp_path: Path) -> None:
+    """Two questions to podman's store and nothing else: no network, no lock, no context."""
+    runner = Podman(YES, YES)
+    shop = make_shop(tmp_path, runner)
+    names = image_names(prepare(shop))
+
+    assert build_images(BuildRequest(SPEC), shop) == names
+    assert runner.argvs == [("/usr/bin/podman", "image", "exists", name) for name in names]
+
+
+def test_what_is_missing_is_built_tried_and_only_then_named(tmp_path: Path) -> None:
+    """Sandbox and gate, on one base; podman is not asked for more than that."""
+    heard = Heard()
+    runner = Podman(NO, YES, INSPECTED, NO, BUILT, YES, YES, NO, BUILT, YES, YES)
+    shop = make_shop(tmp_path, runner, report=heard)
+    names = image_names(prepare(shop))
+
+    assert build_images(BuildRequest(SPEC), shop) == names
+    assert verbs(runner) == [
+        f"image {names.sandbox}",
+        f"image {BOOTSTRAPPED.source}",
+        f"image {BOOTSTRAPPED.source}",
+        f"image {names.sandbox}",
+        "build",
+        "run sha256:1",
+        f"tag {names.sandbox}",
+        f"image {names.gate}",
+        "build",
+        "run sha256:2",
+        f"tag {names.gate}",
+    ]
+    assert heard.lines == [
+        *("building the sandbox image ...", "packages ...", "node ..."),
+        "a first run of the sandbox image, for podman prepares it once ...",
+        *("building the gate image ...", "packages ...", "node ..."),
+        "a first run of the gate image, for podman prepares it once ...",
+    ]
+    assert os.listdir(tmp_path / "cache" / "contexts") == []
+
+
+def test_the_context_is_the_listed_files(tmp_path: Path) -> None:
+    """Nothing else of the tree, with modes that no umask changes."""
+    before = os.umask(0o077)
+    try:
+        runner = Podman(NO, YES, INSPECTED, NO, BUILT, YES, YES, NO, BUILT, YES, YES)
+        shop = make_shop(tmp_path, runner)
+        inputs = prepare(shop)
+        build_images(BuildRequest(SPEC), shop)
+    finally:
+        os.umask(before)
+
+    sandbox = {path: mode for path, mode in runner.contexts[0].items() if path.startswith("programs")}
+    assert sandbox == {
+        "programs": "0755",
+        "programs/gate": "0755",
+        **{file.path: f"{file.mode:04o}" for file in inputs.sandbox_files if file.path.startswith("programs")},
+    }
+    archives = {f"build/{name}" for name, _ in NODE_FROM_NPM.archives}
+    assert set(runner.contexts[0]) - set(sandbox) == {".", "Containerfile", "build", "build/setup", *archives}
+
+
+def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
+    """The cause in one line, the last twenty lines, and where the rest is; no name is given."""
+    output = "".join(f"line {number}\n" for number in range(30)) + "aisb-fail: apt could not install: zsh\nexit 1\n"
+    runner = Podman(NO, YES, INSPECTED, NO, said(output, code=1))
+    shop = make_shop(tmp_path, runner)
+    prepare(shop)
+
+    with pytest.raises(Unavailable) as caught:
+        build_images(BuildRequest(SPEC), shop)
+
+    (log,) = os.listdir(tmp_path / "state" / "builds")
+    assert caught.value.message == "the sandbox image could not be built: apt could not install: zsh"
+    assert caught.value.hint.splitlines() == [
+        *(f"line {number}" for number in range(12, 30)),
+        "aisb-fail: apt could not install: zsh",
+        "exit 1",
+        f"the whole log: {tmp_path}/state/builds/{log}",
+    ]
+    with open(tmp_path / "state" / "builds" / log, encoding="utf-8") as file:
+        assert file.read().splitlines()[1:] == output.splitlines()
+
+
+def test_an_image_that_does_not_start_gets_no_name(tmp_path: Path) -> None:
+    """Whoever finds the name finds an image that works."""
+    runner = Podman(NO, YES, INSPECTED, NO, BUILT, Finished(code=126, stderr=b"exec format error"))
+    shop = make_shop(tmp_path, runner)
+    prepare(shop)
+
+    with pytest.raises(CommandError, match="exited 126"):
+        build_images(BuildRequest(SPEC), shop)
+
+    assert "tag" not in {argv[1] for argv in runner.argvs}
+
+
+def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
+    """Twenty, the new one among them."""
+    runner = Podman(NO, YES, INSPECTED, NO, said("", code=1))
+    shop = make_shop(tmp_path, runner)
+    prepare(shop)
+    folder = tmp_path / "state" / "builds"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"20200101T0000{number:02}Z-x.log").touch()
+
+    with pytest.raises(Unavailable):
+        build_images(BuildRequest(SPEC), shop)
+
+    names = sorted(os.listdir(folder))
+    assert (len(names), names[0]) == (20, "20200101T000011Z-x.log")
+
+
+def test_inputs_are_known_once_both_pins_are(tmp_path: Path) -> None:
+    """A preview reads records: no network, no podman."""
+    shop = make_shop(tmp_path)
+    before = known_inputs(shop.directories.cache, SPEC)
+    prepare(shop)
+    after = known_inputs(shop.directories.cache, SPEC)
+
+    assert before is None
+    assert after is not None
+    assert after.base == BOOTSTRAPPED
+
+
+def test_secrets_live_as_long_as_a_build(tmp_path: Path) -> None:
+    """In the runtime directory, below a folder that is the caller's alone; empty ones are not there at all."""
+    shop = make_shop(tmp_path)
+    bundle = tmp_path / "company.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".npmrc").write_text("registry=https://npm.example/\n//npm.example/:_authToken=secret\n")
+    lent = read_lent(FakeRunner(said("")), {"HOME": str(home)}, str(bundle))._replace(sources=(), apt_settings="")
+
+    with lend(shop, lent) as secrets:
+        held = dict(secrets)
+        assert sorted(held) == ["aisb-ca", "aisb-npmrc"]
+        with open(held["aisb-npmrc"], encoding="utf-8") as file:
+            assert "//npm.example/:_authToken=secret\n" in file.read()
+        with open(held["aisb-ca"], encoding="utf-8") as file:
+            assert file.read().endswith("ours\n-----END CERTIFICATE-----\n")
+        assert stat.S_IMODE(os.stat(os.path.dirname(held["aisb-ca"])).st_mode) == 0o700
+
+    assert os.listdir(tmp_path / "runtime" / "build") == []
+
+
+def test_a_bundle_without_certificates_is_refused(tmp_path: Path) -> None:
+    """A key or a typing error would otherwise show as a failing download."""
+    (tmp_path / "x.pem").write_text("no certificate\n")
+
+    with pytest.raises(UsageError, match="there are no PEM certificates in it"):
+        read_lent(FakeRunner(said("")), {"HOME": "/nonexistent"}, str(tmp_path / "x.pem"))
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
+    """A folder that nobody holds, once it is a minute old; a held one and a new one stay."""
+    parent = str(tmp_path / "contexts")
+    with own_folder(parent) as held:
+        for name in ("old", "new"):
+            os.makedirs(f"{parent}/{name}/build")
+        os.utime(f"{parent}/old", (0, 0))
+        os.utime(held, (0, 0))
+        with own_folder(parent) as another:
+            assert sorted(os.listdir(parent)) == sorted([os.path.basename(held), os.path.basename(another), "new"])
+
+
+def test_the_same_thing_is_not_done_twice_at_once(tmp_path: Path) -> None:
+    """The second one says what it waits for, once, and goes on when the first is over."""
+    waits = threading.Event()
+
+    class Waiting(Heard):
+        def begin(self, text: str) -> None:
+            super().begin(text)
+            waits.set()
+
+    heard = Waiting()
+    first, second = make_shop(tmp_path), make_shop(tmp_path, report=heard)
+    order = []
+
+    def wait_and_build() -> None:
+        with alone(second, "x", "waiting for another build"):
+            order.append("second")
+
+    with alone(first, "x", "never said"):
+        thread = threading.Thread(target=wait_and_build)
+        thread.start()
+        assert waits.wait(timeout=60)
+        order.append("first")
+    thread.join()
+
+    assert (order, heard.lines) == (["first", "second"], ["waiting for another build ..."])
+
+
+def test_proxies_reach_a_build_by_its_environment_alone(tmp_path: Path) -> None:
+    """Both spellings; nothing else of the user's variables."""
+    environ = {"https_proxy": "http://user:secret@proxy.example:1", "NO_PROXY": "a.example", "AI_API_TOKEN": "x"}
+
+    assert make_shop(tmp_path, environ=environ).proxies == {
+        "https_proxy": "http://user:secret@proxy.example:1",
+        "NO_PROXY": "a.example",
+    }
