@@ -348,7 +348,7 @@ refuse_foreign_files() {
 		if exists "$path" && ! is_file_with "$path" "$(recorded program "$path")" &&
 			! is_file_with "$path" "$(program_text | hash_of)"; then
 			die $UNAVAILABLE "$path is there, and was not written by this script or was changed since" \
-				'move it away first (it may be of pipx or uv: pipx uninstall ai-sandbox, uv tool uninstall ai-sandbox)'
+				'move it away first (of pipx or uv? pipx uninstall ai-sandbox, uv tool uninstall ai-sandbox)'
 		fi
 	done
 	if [ ! -e "$data/manifest" ] && { exists "$data/venv" || exists "$data/venvs"; }; then
@@ -391,8 +391,8 @@ first=0 last=0
 
 # Find the first and last line of the block in the file $1. False unless there is exactly one.
 find_block() {
-	first=$(grep -nFx -- "$BLOCK_BEGIN" "$1" 2>/dev/null | cut -d : -f 1) || return 1
-	last=$(grep -nFx -- "$BLOCK_END" "$1" | cut -d : -f 1) || return 1
+	first=$(grep -anFx -- "$BLOCK_BEGIN" "$1" 2>/dev/null | cut -d : -f 1) || return 1
+	last=$(grep -anFx -- "$BLOCK_END" "$1" | cut -d : -f 1) || return 1
 	[[ $first =~ ^[0-9]+$ && $last =~ ^[0-9]+$ ]] && [ "$first" -lt "$last" ]
 }
 
@@ -407,7 +407,7 @@ add_alias() {
 	record alias "$wanted" "$start_file"
 	if [ ! -e "$start_file" ]; then
 		record created - "$start_file"
-	elif [ -n "$(tail -c 1 -- "$start_file")" ]; then
+	elif [ -s "$start_file" ] && [ "$(tail -c 1 -- "$start_file" | wc -l)" -eq 0 ]; then
 		record newline - "$start_file"
 		before=$'\n'
 	fi
@@ -436,7 +436,9 @@ cut_block() {
 	file=$(readlink -f -- "$1")
 	new=$(mktemp "$file.XXXXXX")
 	cp -p -- "$file" "$new"
-	if [ -n "$(recorded newline "$1")" ] && [ -z "$(tail -n "+$((last + 1))" "$file")" ]; then ending=(head -c -1); fi
+	if [ -n "$(recorded newline "$1")" ] && [ "$(tail -n "+$((last + 1))" "$file" | wc -c)" -eq 0 ]; then
+		ending=(head -c -1)
+	fi
 	{
 		head -n "$((first - 1))" "$file" | "${ending[@]}"
 		tail -n "+$((last + 1))" "$file"
@@ -517,7 +519,7 @@ take_back() {
 }
 
 uninstall() {
-	local path
+	local path state=${XDG_STATE_HOME:-$HOME/.local/state} cache=${XDG_CACHE_HOME:-$HOME/.cache}
 	if [ ! -f "$data/manifest" ]; then
 		say "nothing to take back: there is no $data/manifest"
 		for path in "${PROGRAMS[@]}"; do
@@ -531,7 +533,7 @@ uninstall() {
 	say '  podman ps -aq --filter label=aisb.role | xargs -r podman rm -f'
 	say '  podman volume ls -q --filter label=aisb.role | xargs -r podman volume rm'
 	say '  podman image ls -q --filter label=aisb.role | xargs -r podman rmi -f'
-	say "  rm -rf '${XDG_STATE_HOME:-$HOME/.local/state}/ai-sandbox' '${XDG_CACHE_HOME:-$HOME/.cache}/ai-sandbox'"
+	say "  rm -rf ${state@Q}/ai-sandbox ${cache@Q}/ai-sandbox"
 }
 
 # However this ends: no half-made environment, and after a first installation that failed nothing at all.

@@ -1,0 +1,136 @@
+"""The files in config/examples, read by the commands that their README gives and by aisb's own parsers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+from aisb.cli.main import VERBS
+from aisb.cli.request import read_request, read_variables
+from aisb.cli.splitter import Split, split
+from aisb.domain.options import OPTIONS
+from aisb.domain.policy import parse_allow, policy_json
+from aisb.domain.reduce import reduce_names
+from aisb.domain.rules import NameEntry
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EXAMPLES = os.path.join(CHECKOUT, "config", "examples")
+BASE_ENVIRONMENT = {"HOME": "/home/user", "PATH": os.defpath}
+
+
+def read(name: str) -> str:
+    """An example's text."""
+    with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def shell(text: str) -> str:
+    """What a shell at the top of the checkout prints."""
+    done = subprocess.run(
+        ("sh", "-euc", text), cwd=CHECKOUT, env=BASE_ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def environment_after(text: str) -> dict[str, str]:
+    """The variables of a shell that has run the text."""
+    pairs = (entry.partition("=") for entry in shell(f"{text}\nenv -0").split("\0") if entry)
+    return {name: value for name, _, value in pairs if name not in {"PWD", "OLDPWD", "_", "SHLVL"}}
+
+
+def blocks() -> list[str]:
+    """The README's commands, a block each."""
+    return [
+        "\n".join(line.removeprefix("    ") for line in block.splitlines())
+        for block in re.findall(r"^(?: {4}.*\n)+", read("README.md"), re.MULTILINE)
+    ]
+
+
+def split_by_shell(line: str) -> Split:
+    """One command line of aisb, taken apart by a shell and then by aisb."""
+    assert line.startswith("aisb ")
+    words = shell(f"printf '%s\\0' {line.removeprefix('aisb ')}").split("\0")[:-1]
+    return split(words, VERBS)
+
+
+def test_the_allow_list_is_what_its_comments_say() -> None:
+    """Read by the README's own command, and as the gate would read it."""
+    (line,) = [
+        line
+        for block in blocks()
+        for line in block.splitlines()
+        if "config/examples/allow" in line and "aisb" in line[:5]
+    ]
+    request = read_request(split_by_shell(line), {})
+
+    items = parse_allow(request.net, request.allow)
+
+    names = reduce_names(item.entry for item in items if isinstance(item.entry, NameEntry))
+    assert request.has("dry-run")
+    assert policy_json(names) == (
+        '{"names":['
+        '{"host":"cdn.example.net","match":"below","ports":[80,443]},'
+        '{"host":"db-dev.example.com","match":"exact","ports":[5432]},'
+        '{"host":"git.example.com","match":"exact","ports":[22,80,443]},'
+        '{"host":"llm.example.com","match":"exact","ports":[80,443]},'
+        '{"host":"packages.example.com","match":"tree","ports":[80,443]}'
+        '],"version":1}\n'
+    )
+
+
+def test_the_env_file_gives_the_variables_that_the_command_names() -> None:
+    """Placeholders, and nothing else in the environment."""
+    (block,) = [block for block in blocks() if "examples/env;" in block]
+    source, command = block.splitlines()
+
+    environment = environment_after(source)
+    request = read_request(split_by_shell(command), environment)
+
+    assert environment == BASE_ENVIRONMENT | {"AI_API_TOKEN": "put-your-token-here", "LOG_LEVEL": "info"}
+    assert read_variables(request.environment, {os.fsencode(k): os.fsencode(v) for k, v in environment.items()}) == {
+        b"AI_API_TOKEN": b"put-your-token-here",
+        b"LOG_LEVEL": b"info",
+    }
+    assert parse_allow(request.net, request.allow)
+
+
+def test_the_settings_are_variables_that_aisb_reads() -> None:
+    """Also those that are commented out; and every option that has a variable is there."""
+    known = {f"AISB_{option.name.upper().replace('-', '_')}" for option in OPTIONS if "env" in option.layers}
+
+    assert sorted(re.findall(r"^#?([A-Z_]+)=", read("aisb.env"), re.MULTILINE)) == sorted(known)
+
+
+def test_the_settings_can_be_meant() -> None:
+    """As they stand, and with the commented forms too."""
+    (block,) = [block for block in blocks() if "aisb.env;" in block]
+    source, command = block.splitlines()
+    environment = environment_after(source)
+    everything = environment_after("set -a\n" + re.sub(r"^#(?=AISB_)", "", read("aisb.env"), flags=re.MULTILINE))
+
+    request = read_request(split_by_shell(command), environment)
+    full = read_request(split(["--no-cwd"], VERBS), everything)
+
+    assert (request.net, request.gate_idle, request.settings) == ("none", 1800, frozenset({"shell"}))
+    assert (full.net, full.base_image, full.ca_bundle, full.gate_network) == (
+        "allow",
+        "bootstrap:trixie",
+        "/etc/ssl/certs/company.pem",
+        "isolated",
+    )
+
+
+def test_a_flag_is_stronger_than_a_setting() -> None:
+    """As the README says."""
+    (line,) = re.findall(r"`AISB_NET=none (aisb [^`]*)`", read("README.md"))
+
+    assert read_request(split_by_shell(line), {"AISB_NET": "none"}).net == "allow"
+
+
+def test_every_example_is_in_the_table() -> None:
+    """And nothing else is."""
+    named = re.findall(r"^\| `([^`]*)` \|", read("README.md"), re.MULTILINE)
+
+    assert sorted([*named, "README.md"]) == sorted(os.listdir(EXAMPLES))
