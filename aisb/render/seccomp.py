@@ -4,7 +4,9 @@ The system calls of a sandbox: podman's own profile, resolved for our capabiliti
 What podman's profile denies stays denied; the profile that comes out never allows more. Taken away
 are new namespaces, mounts, other sockets than those of AF_UNIX, IPv4, IPv6 and netlink, the keyring,
 and setuid and setgid bits on files. Calls whose arguments a filter cannot see (clone3, openat2) do not
-exist inside: every program that uses them falls back to the older call.
+exist inside: every program that uses them falls back to the older call. So do the 32-bit variants of a
+64-bit machine: there one call (socketcall) stands for many and hides the address family, and
+libseccomp refuses rules that would tell them apart.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def seccomp_profile(default: Profile) -> dict[str, Any]:
         "defaultAction": ERRNO,
         "defaultErrnoRet": ENOSYS,
         "defaultErrno": _ERRNO_NAMES[ENOSYS],
-        "archMap": list(default.get("archMap", [])),
+        "archMap": [{**entry, "subArchitectures": []} for entry in default.get("archMap", [])],
         "syscalls": rules,
     }
 
