@@ -128,7 +128,7 @@ step_gate_packages() {
     rm -rf /usr/sbin/squid-gnutls /usr/lib/python3.*/pydoc_data /usr/lib/python3.*/test /usr/lib/python3.*/turtle.py
     rm -f /usr/lib/python3.*/__pycache__/turtle.* /usr/lib/python3.*/lib-dynload/_test*
     # A program in there that is never started can at most be misused: authentication, ping, rewriting.
-    find /usr/lib/squid -type f ! -name security_file_certgen -delete
+    find /usr/lib/squid -type f ! -name security_file_certgen ! -name unlinkd -delete
     tidy
 }
 
