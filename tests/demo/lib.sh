@@ -59,15 +59,16 @@ stop_ticking() {
 
 # Run a command, its output to the log, and say for how long. Where it fails, show the log's end and stop.
 step() {
-	local text=$1 began=$SECONDS status=0
+	local text=$1 began=$SECONDS status=0 lines
 	shift
+	lines=$(wc -l <"$log")
 	tick "$text" &
 	ticker=$!
 	printf '$ %s\n' "$*" >>"$log"
 	"$@" </dev/null >>"$log" 2>&1 || status=$?
 	stop_ticking
 	if [ $status -ne 0 ]; then
-		tail -n 20 "$log" >&2
+		tail -n "+$((lines + 1))" "$log" | tail -n 20 >&2
 		die $UNAVAILABLE "$text: failed after $((SECONDS - began)) s; the whole log: $log"
 	fi
 	say "$text: $((SECONDS - began)) s"
