@@ -128,7 +128,8 @@ find_podman() {
 		need_network network pasta slirp4netns
 		return
 	fi
-	version=$(podman --version 2>/dev/null) || version=''
+	# podman 5 makes ~/.config even for this, unless the variable names a directory that is there.
+	version=$(XDG_CONFIG_HOME=${HOME:-/} podman --version 2>/dev/null) || version=''
 	if ! [[ $version =~ ^podman\ version\ ([0-9]+\.[0-9]+) ]]; then
 		need podman "$(command -v podman) does not tell its version"
 		return
