@@ -68,6 +68,8 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--label=aisb.role=gate",
         f"--label=aisb.key={view.key}",
         f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",
+        # squid keeps its tables in shared memory, which is read-only here on podman 5 unless it is named.
+        "--tmpfs", "/dev/shm:rw,nosuid,nodev,noexec,size=64m,mode=1777",
         "--tmpfs", f"{SCRATCH_TARGET}:rw,nosuid,nodev,noexec,size=1m,mode=1777",
         view.image,
     )  # fmt: skip

@@ -37,6 +37,7 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
         "--label=aisb.role=gate",
         f"--label=aisb.key={KEY}",
         f"--mount=type=bind,src={DIRECTORY},dst=/run/aisb",
+           "--tmpfs", "/dev/shm:rw,nosuid,nodev,noexec,size=64m,mode=1777",
         "--tmpfs", "/run/squid:rw,nosuid,nodev,noexec,size=1m,mode=1777",
         IMAGE,
     )  # fmt: skip
