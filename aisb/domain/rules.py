@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import canonical_name, is_address, show_authority
+from aisb.domain.hosts import canonical_name, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +21,8 @@ WEB_PORTS = (80, 443)
 # Answered inside the gate itself: every start proves the way through with it, and no host of the user's is asked.
 PROBE_NAME = "ok.aisb.internal"
 OWN_SUFFIX = "aisb.internal"
+# What each start tries to reach and must not (gate/probe.py): in the audit, but nobody's news.
+PROBED = ("192.0.2.1", "2001:db8:ffff::1", "denied.aisb.internal")
 
 TREE = "tree"
 EXACT = "exact"
@@ -96,7 +98,8 @@ class Engine:
     def judge(self, host: str, port: int) -> Verdict:
         """Whether a connection to `host` (a name or an address) and `port` is allowed."""
         if is_address(host):
-            return Verdict(allowed=False, reason=Reason.DIRECT_ADDRESS, add=show_authority(host, port))
+            # No entry of this version allows an address, so none is proposed.
+            return Verdict(allowed=False, reason=Reason.DIRECT_ADDRESS)
         try:
             name = canonical_name(host)
         except ValueError:
@@ -158,8 +161,14 @@ class Engine:
 
 
 def _denied(name: str, port: int, reason: str) -> Verdict:
-    add = name if port in WEB_PORTS else f"{name}:{port}"
-    return Verdict(allowed=False, reason=reason, add="" if _is_own(name) else add)
+    return Verdict(allowed=False, reason=reason, add=entry_for(name, port))
+
+
+def entry_for(name: str, port: int) -> str:
+    """The `--allow` entry that would let a canonical name be reached at a port; "" where none would."""
+    if _is_own(name):
+        return ""
+    return name if port in WEB_PORTS else f"{name}:{port}"
 
 
 def _is_own(name: str) -> bool:

@@ -7,10 +7,14 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.hosts import show_authority
+from aisb.domain.rules import PROBED, WEB_PORTS, Reason, entry_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MOST_DENIALS = 20
+_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS)
 
 
 class StartView(NamedTuple):
@@ -53,20 +57,26 @@ def _short(path: str, home: str) -> str:
 
 def denial_lines(audit: Iterable[str]) -> list[str]:
     """Each destination that was refused, how often and why, with the entry that would allow it."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for line in audit:
-        record = _record(line)
-        if record.get("decision") == "deny":
-            where = f"{record.get('host')}:{record.get('port')}" if record.get("port") else str(record.get("host"))
-            counts[(where, str(record.get("reason")), str(record.get("add") or ""))] += 1
-    lines = [_denial(where, reason, add, count) for (where, reason, add), count in counts.most_common(_MOST_DENIALS)]
+    counts = Counter(denial for denial in (_denial_in(line) for line in audit) if denial)
+    lines = [_denial_line(*denial, count) for denial, count in counts.most_common(_MOST_DENIALS)]
     rest = len(counts) - len(lines)
     return [*lines, f"... and {rest} other destinations"] if rest > 0 else lines
 
 
-def _denial(where: str, reason: str, add: str, count: int) -> str:
+def _denial_in(line: str) -> tuple[str, int, str] | None:
+    """Host, port and reason of a refusal, unless it was the start's own probe."""
+    record = _record(line)
+    host, port = str(record.get("host")), record.get("port")
+    if record.get("decision") != "deny" or host in PROBED:
+        return None
+    return host, port if isinstance(port, int) else 0, str(record.get("reason"))
+
+
+def _denial_line(host: str, port: int, reason: str, count: int) -> str:
+    where = show_authority(host, port) if port else host
     times = f" ({count} times)" if count > 1 else ""
-    return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {add}" if add else "")
+    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE else ""
+    return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {entry}" if entry else "")
 
 
 def _record(line: str) -> dict[str, object]:

@@ -1,0 +1,99 @@
+"""What aisb says at the start and at the end of a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aisb.domain.rules import PROBED
+from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
+from gate import probe
+
+VIEW = StartView(
+    project="/home/ada/src/billing",
+    user_home="/home/ada",
+    home_volume="aisb-home-billing-3f2a19",
+    net="allow",
+    names=2,
+    gate="7f3c1a902b44",
+    warm=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("view", "lines"),
+    [
+        pytest.param(
+            VIEW,
+            (
+                "~/src/billing -> /project (rw), home aisb-home-billing-3f2a19",
+                "allow 2 names, 0 addresses; gate 7f3c1a902b44 warm",
+            ),
+            id="allow",
+        ),
+        pytest.param(
+            VIEW._replace(names=1, warm=False, project="/srv/x"),
+            (
+                "/srv/x -> /project (rw), home aisb-home-billing-3f2a19",
+                "allow 1 name, 0 addresses; gate 7f3c1a902b44 started",
+            ),
+            id="a cold gate",
+        ),
+        pytest.param(
+            VIEW._replace(net="none", project=""),
+            ("no project mounted, home aisb-home-billing-3f2a19", "no network"),
+            id="none",
+        ),
+    ],
+)
+def test_two_lines_at_the_start_say_what_is_mounted_and_what_can_be_reached(
+    view: StartView, lines: tuple[str, str]
+) -> None:
+    assert start_lines(view) == lines
+
+
+def test_full_is_a_warning() -> None:
+    assert start_lines(VIEW._replace(net="full"))[1].startswith("WARNING: --net full")
+
+
+def record(host: str, port: int, reason: str, decision: str = "deny") -> str:
+    return json.dumps({"host": host, "port": port, "reason": reason, "decision": decision})
+
+
+def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_it() -> None:
+    audit = [
+        record("allowed.test", 443, "", "allow"),
+        record("evil.test", 443, "not-listed"),
+        record("evil.test", 443, "not-listed"),
+        record("allowed.test", 8443, "port"),
+        record("2001:db8::11", 443, "direct-address"),
+        record("x.evil.test", 0, "dns"),
+        *(record(host, 443, "direct-address") for host in PROBED),
+        "half a line {",
+        "[]",
+    ]
+
+    assert denial_lines(audit) == [
+        "denied evil.test:443: not-listed (2 times); to allow it: --allow evil.test",
+        "denied allowed.test:8443: port; to allow it: --allow allowed.test:8443",
+        "denied [2001:db8::11]:443: direct-address",
+        "denied x.evil.test: dns; to allow it: --allow x.evil.test",
+    ]
+
+
+def test_a_flood_of_destinations_is_summed_up() -> None:
+    lines = denial_lines([record(f"{number}.evil.test", 443, "not-listed") for number in range(25)])
+
+    assert (len(lines), lines[-1]) == (21, "... and 5 other destinations")
+
+
+def test_what_the_start_probes_is_what_the_summary_leaves_out() -> None:
+    assert set(PROBED) == {probe.DENIED_V4[0], probe.DENIED_V6[0], probe.DENIED_NAME}
+
+
+def test_timings_are_differences() -> None:
+    assert timing_lines([("start", 1.0), ("plan", 1.05), ("exec", 1.25)]) == [
+        "plan        50.0 ms",
+        "exec       200.0 ms",
+    ]
