@@ -27,6 +27,8 @@ def environment(home: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PATH": f"{HOME}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "XDG_RUNTIME_DIR": f"/run/user/{pwd.getpwnam(ACCOUNT).pw_uid}",
+        # Pins, downloads and plans outlive a call; the home does not.
+        "XDG_CACHE_HOME": f"{HOME}/cache",
         "LAB_CA": CA,
         "AISB_CA_BUNDLE": CA,
         "AISB_BASE_IMAGE": "bootstrap:trixie",

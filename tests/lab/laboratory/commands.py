@@ -66,13 +66,14 @@ def run(arguments: Sequence[str]) -> int:
     LAB_RECORD              file that gets the call's record, which `sinks` reads
     LAB_HELD                the caller holds the host's lock already (the tests' fixture does)
     LAB_KEEP                leave the call's home directory
+    LAB_AS_IS               leave the copy of the tree and the images as they are
     """
     if len(arguments) != 1:
         raise ValueError("the command is one argument")
     chosen = need_host(os.environ.get("LAB_HOST"))
     seconds = float(os.environ.get("LAB_TIMEOUT") or DEFAULT_SECONDS)
     running = world.need(chosen)
-    prepare.prepare(running)
+    _prepare(running)
     name = os.urandom(4).hex()
     home = f"{HOME}/calls/{name}"
     handed = {key: os.environ[key] for key in os.environ.get("LAB_ENV", "").split() if key in os.environ}
@@ -115,8 +116,12 @@ def up(arguments: Sequence[str]) -> int:
     good = True
     for chosen in _chosen(arguments):
         _restart_if_changed(chosen)
-        good = prepare.prepare(world.need(chosen), again=True) and good
+        good = _prepare(world.need(chosen), again=True) and good
     return 0 if good else 1
+
+
+def _prepare(running: world.World, *, again: bool = False) -> bool:
+    return "LAB_AS_IS" in os.environ or prepare.prepare(running, again=again)
 
 
 def _restart_if_changed(chosen: Host) -> None:

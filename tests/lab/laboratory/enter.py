@@ -7,10 +7,12 @@ caller's stdin, stdout, stderr, terminal and process group.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
 import signal
+import stat
 from collections.abc import Mapping, Sequence
 
 from laboratory.settings import ACCOUNT
@@ -44,6 +46,11 @@ def start(
     With `output` the command has no stdin, and its stdout and stderr go to that descriptor.
     """
     account = pwd.getpwnam(ACCOUNT)
+    for stream in range(3):
+        # Opening /dev/stderr opens the pipe anew, and only its owner may.
+        with contextlib.suppress(OSError):
+            if stat.S_ISFIFO(os.fstat(stream).st_mode):
+                os.fchown(stream, account.pw_uid, account.pw_gid)
     child = os.fork()
     if child:
         return child

@@ -14,6 +14,8 @@ from laboratory import enter
 from laboratory.daemons import Process, identify, is_alive
 from laboratory.world import World
 
+TIDY_SECONDS = 5
+
 _FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _FROM_KERNEL = 0x80
 
@@ -93,11 +95,26 @@ def _members(group: str) -> list[int]:
 
 
 def _kill(group: str) -> None:
+    """
+    End all that is in the group: a container's monitor last, which then notes the end and removes the container.
+    """
+    deadline = time.monotonic() + TIDY_SECONDS
+    while (members := _members(group)) and time.monotonic() < deadline:
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if not _tidies_up(pid):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
     with open(os.path.join(group, "cgroup.kill"), "w") as kill:
         kill.write("1")
-    deadline = time.monotonic() + 10
-    while _members(group) and time.monotonic() < deadline:
+    while _members(group):
         time.sleep(0.005)
+
+
+def _tidies_up(pid: int) -> bool:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        argv = file.read()
+    return argv.startswith(b"/usr/bin/conmon\0") or b"\0container\0cleanup\0" in argv
 
 
 def _release(group: str, kept: str) -> None:

@@ -143,5 +143,7 @@ def _step(
         machine.say(f"{title}: done {took}")
     else:
         end = f"exited {code}" if code is not None else "did not end"
-        machine.say(f"{title}: {end} {took}:\n{log.read_text(errors='replace')[-2000:]}")
+        machine.say(f"{title}: {end} {took}; see {log}")
+        if again:
+            machine.say(log.read_text(errors="replace")[-2000:])
     return code == 0

@@ -38,14 +38,14 @@ CANARIES = (
 MACHINE_PACKAGES = (
     "podman", "uidmap", "slirp4netns", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables",
     "mmdebstrap", "debian-archive-keyring", "ca-certificates", "openssl", "iproute2", "util-linux", "procps",
-    "python3", "python3-venv", "git", "curl", "tmux",
+    "python3", "python3-venv", "git", "curl", "tmux", "busybox-static",
 )  # fmt: skip
 """What the machine itself needs: it is the Debian 12 host, and it makes the other one."""
 
 FOLDER_PACKAGES = (
     "podman", "passt", "uidmap", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables", "squid-openssl",
     "iproute2", "python3", "python3-venv", "git", "curl", "procps", "docker-registry", "mmdebstrap", "slirp4netns",
-    "strace", "tmux", "ca-certificates", "openssl",
+    "strace", "tmux", "ca-certificates", "openssl", "busybox-static",
 )  # fmt: skip
 
 

@@ -44,8 +44,15 @@ def read_record(host: Host, file: str | None = None) -> bytes:
         record = json.loads((Path(file) if file else host.cache / "last.json").read_text())
     except FileNotFoundError:
         raise LabError(f"no call has been made on {host.name}") from None
+    return read(host, record["start"], record["end"])
+
+
+def read(host: Host, start: int, end: int) -> bytes:
+    """
+    The log's lines between two positions.
+    """
     if not host.log.exists():
         return b""
     with host.log.open("rb") as log:
-        log.seek(record["start"])
-        return log.read(record["end"] - record["start"])
+        log.seek(start)
+        return log.read(end - start)

@@ -1,0 +1,46 @@
+"""The laboratory's hosts as a fixture: each test that asks for `lab` runs on both."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.lab import HERE, LABORATORY, Lab
+from laboratory.settings import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# As root the tests make hosts of their own; an ordinary user's machine is a host already.
+NAMES = ("debian13", "debian12") if os.geteuid() == 0 else (HERE,)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Bring the hosts up before the first test: no test's time limit covers a build."""
+    wanted = any("lab" in getattr(item, "fixturenames", ()) for item in session.items)
+    if wanted and HERE not in NAMES and not session.config.option.collectonly:
+        done = subprocess.run((f"{LABORATORY}/up", *NAMES), stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        if done.returncode not in {0, 1}:
+            pytest.exit("the laboratory did not come up; see above", done.returncode)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in NAMES])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    """One host, held for the length of the test: what reaches its sinks is the test's own."""
+    if request.param == HERE:
+        if shutil.which("podman") is None:
+            pytest.skip("there is no podman on this machine")
+        yield Lab(HERE, str(tmp_path))
+        return
+    host = HOSTS[request.param]
+    with open(host.cache / "use.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Lab(host.name, str(tmp_path))
+        (host.cache / "names").unlink(missing_ok=True)

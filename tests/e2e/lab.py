@@ -1,0 +1,137 @@
+"""The laboratory as a test sees it: run a command on a host, talk to it, ask what reached the fake internet."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pexpect
+import pytest
+
+LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab")
+sys.path.insert(0, LABORATORY)
+
+from laboratory import sinks  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory.settings import HOSTS  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+HERE = "here"
+STOP_SECONDS = 10
+
+
+class Result(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """stdout, for comparing."""
+        return self.stdout.decode(errors="replace")
+
+    @property
+    def errors(self) -> str:
+        """stderr, for comparing."""
+        return self.stderr.decode(errors="replace")
+
+
+class Lab:
+    """
+    One host, which the test has to itself. Each command is a text for `sh -c`, in a fresh home and project.
+
+    With the name "here" the commands run directly, as the user who runs the tests, and there is no fake internet.
+    """
+
+    def __init__(self, name: str, project: str) -> None:
+        self.name = name
+        self._project = project
+        self._start = 0
+
+    def run(
+        self, command: str, *, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Result:
+        """Run a command to its end; after `timeout` seconds everything it started is ended, and the code is 124."""
+        argv, environment = self._prepared(command, env, timeout)
+        started = time.monotonic()
+        # The laboratory keeps the time itself; this is for the case that it does not.
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, env=environment, cwd=self._project, timeout=timeout + 60, check=False
+        )
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+    @contextlib.contextmanager
+    def start(
+        self, command: str, *, env: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a command with pipes to it, and end it at the end of the block. A signal to it reaches the command."""
+        argv, environment = self._prepared(command, env, timeout)
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=self._project, start_new_session=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                    try:
+                        process.wait(STOP_SECONDS)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+
+    @contextlib.contextmanager
+    def terminal(
+        self,
+        command: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 120,
+        size: tuple[int, int] = (24, 80),
+    ) -> Iterator[pexpect.spawn]:
+        """Start a command in a terminal of its own, and end it at the end of the block."""
+        argv, environment = self._prepared(command, env, timeout)
+        child = pexpect.spawn(
+            argv[0], list(argv[1:]), env=environment, cwd=self._project, timeout=timeout, dimensions=size
+        )
+        try:
+            yield child
+        finally:
+            child.close(force=True)
+
+    def sinks(self, *events: str, sink: str | None = None) -> list[dict[str, Any]]:
+        """What has reached the fake internet since the last command began: these events only, at this sink only."""
+        if self.name == HERE:
+            pytest.skip("there is no fake internet here: it needs root")
+        host = HOSTS[self.name]
+        found = [json.loads(line) for line in sinks.read(host, self._start, sinks.position(host)).splitlines()]
+        return [
+            item for item in found if (not events or item["event"] in events) and (sink is None or item["sink"] == sink)
+        ]
+
+    def names(self, text: str) -> None:
+        """More names for the name server, until the end of the test: lines `NAME TYPE VALUE...`."""
+        (HOSTS[self.name].cache / "names").write_text(text)
+
+    def registry(self) -> None:
+        """Start the image registry on the host's 127.0.0.1:5000."""
+        subprocess.run((f"{LABORATORY}/registry",), env=os.environ | {"LAB_HOST": self.name}, check=True)
+
+    def _prepared(
+        self, command: str, env: Mapping[str, str] | None, timeout: float
+    ) -> tuple[Sequence[str], dict[str, str]]:
+        given = dict(env or {})
+        if self.name == HERE:
+            return ("timeout", f"{timeout:g}", "sh", "-c", command), dict(os.environ) | given
+        self._start = sinks.position(HOSTS[self.name])
+        own = {"LAB_HOST": self.name, "LAB_TIMEOUT": f"{timeout:g}", "LAB_ENV": " ".join(given), "LAB_HELD": "yes", "LAB_AS_IS": "yes"}
+        return (f"{LABORATORY}/run", command), dict(os.environ) | given | own
