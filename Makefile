@@ -59,7 +59,7 @@ lab: ## run CMD='...' in the laboratory (LAB_HOST=debian12 for the other host)
 	@tests/lab/run "$$LAB_CMD"
 
 bench: $(VENV)/ready lab-up ## measure, and compare with the targets
-	$(BIN)/python -m tests.bench
+	tests/bench/run
 
 $(VENV)/ready: pyproject.toml
 	tests/deps

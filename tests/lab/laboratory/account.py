@@ -29,6 +29,7 @@ def environment(home: str) -> dict[str, str]:
         "XDG_RUNTIME_DIR": f"/run/user/{pwd.getpwnam(ACCOUNT).pw_uid}",
         # Pins, downloads and plans outlive a call; the home does not.
         "XDG_CACHE_HOME": f"{HOME}/cache",
+        "LAB_TREE": f"{HOME}/tree",
         "LAB_CA": CA,
         "AISB_CA_BUNDLE": CA,
         "AISB_BASE_IMAGE": "bootstrap:trixie",
