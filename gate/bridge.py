@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BASE = "/run/aisb"
 READY_DESCRIPTOR = 3
+SQUID_START = "/run/squid/start"
 START_SECONDS = 15.0
 # Two for each connection of a few full runs.
 _DESCRIPTORS = 16384
@@ -49,7 +50,8 @@ class Bridge:
         self._lifetime.watch_signals()
 
     def start(self) -> None:
-        """Prove squid, and listen once it is proved."""
+        """Let squid start, prove it, and listen once it is proved."""
+        let_squid_start()
         Proof(self._loop, self._probe, START_SECONDS, self._on_proof)
 
     def _on_proof(self, fault: str) -> None:
@@ -86,6 +88,14 @@ class Bridge:
                 reply({"ok": True, "proved": True, "runs": self._runs.names(), "squid_pid": self._squid})
 
         Proof(self._loop, self._probe, PROBE_SECONDS, on_proof)
+
+
+def let_squid_start() -> None:
+    """Squid waits for a line in the pipe that the entrypoint made, so that it finds our listeners at its start."""
+    # Opened for reading too: an open for writing alone would wait for squid, which is making its key.
+    pipe = os.open(SQUID_START, os.O_RDWR | os.O_CLOEXEC)
+    os.write(pipe, b"go\n")
+    # Kept open: a pipe that nobody holds forgets what is in it.
 
 
 def say_ready(text: str) -> None:

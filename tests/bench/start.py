@@ -2,7 +2,7 @@
 """
 How long a start takes: `aisb -- true` with a warm and with a cold gate, against bare podman.
 
-    tests/lab/run 'python3 ~/../../tree/tests/bench/start.py [--pairs N] [--json]'
+    tests/lab/run 'python3 "$LAB_TREE"/tests/bench/start.py [--pairs N] [--json]'
 
 Interleaved pairs in one run, so that a machine whose speed drifts does so for both. Prints medians and the
 differences, pair by pair. Run as the user whose podman it is, with aisb on the PATH.
