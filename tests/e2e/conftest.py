@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.lab import HERE, LABORATORY, Lab
-from laboratory.settings import HOSTS
+from tests.e2e.lab import HERE, HOSTS, LABORATORY, Lab, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +38,6 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         yield Lab(HERE, str(tmp_path))
         return
     host = HOSTS[request.param]
-    with open(host.cache / "use.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(host.use):
         yield Lab(host.name, str(tmp_path))
         (host.cache / "names").unlink(missing_ok=True)

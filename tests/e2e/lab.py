@@ -17,10 +17,13 @@ LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file
 sys.path.insert(0, LABORATORY)
 
 from laboratory import sinks  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory.locks import locked  # noqa: E402
 from laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["HERE", "HOSTS", "LABORATORY", "Lab", "Result", "locked"]
 
 HERE = "here"
 STOP_SECONDS = 10
@@ -65,7 +68,13 @@ class Lab:
         started = time.monotonic()
         # The laboratory keeps the time itself; this is for the case that it does not.
         done = subprocess.run(
-            argv, input=stdin, capture_output=True, env=environment, cwd=self._project, timeout=timeout + 60, check=False
+            argv,
+            input=stdin,
+            capture_output=True,
+            env=environment,
+            cwd=self._project,
+            timeout=timeout + 60,
+            check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
@@ -133,5 +142,11 @@ class Lab:
         if self.name == HERE:
             return ("timeout", f"{timeout:g}", "sh", "-c", command), dict(os.environ) | given
         self._start = sinks.position(HOSTS[self.name])
-        own = {"LAB_HOST": self.name, "LAB_TIMEOUT": f"{timeout:g}", "LAB_ENV": " ".join(given), "LAB_HELD": "yes", "LAB_AS_IS": "yes"}
+        own = {
+            "LAB_HOST": self.name,
+            "LAB_TIMEOUT": f"{timeout:g}",
+            "LAB_ENV": " ".join(given),
+            "LAB_HELD": "yes",
+            "LAB_AS_IS": "yes",
+        }
         return (f"{LABORATORY}/run", command), dict(os.environ) | given | own

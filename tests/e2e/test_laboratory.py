@@ -45,7 +45,7 @@ lines' \\\\ '*' '\t'"""
 
     result = lab.run(command)
 
-    assert result[:3] == (0, b"a|$x|b|$(echo b)|c|it's|a \"quote\"|\ntwo\nlines|\\|*|\t|", b"")
+    assert result[:3] == (0, b'a|$x|b|$(echo b)|c|it\'s|a "quote"|\ntwo\nlines|\\|*|\t|', b"")
 
 
 def test_stdin_stdout_and_stderr_pass_untouched(lab: Lab) -> None:
@@ -73,8 +73,8 @@ def test_a_call_starts_afresh(lab: Lab) -> None:
     lab.run("touch here ~/there")
 
     result = lab.run(
-        "ls -A; ls -A ~ | xargs; id -un; [ \"$PWD\" = ~/project ]; echo $?; sed -n 's/^CapEff:\\t//p' /proc/self/status; "
-        "env | grep -v '^LAB_CA=\\|^AISB_' | cut -d= -f1 | sort | xargs",
+        'ls -A; ls -A ~ | xargs; id -un; [ "$PWD" = ~/project ]; echo $?; '
+        "sed -n 's/^CapEff:\\t//p' /proc/self/status; env | grep -v '^LAB_\\|^AISB_' | cut -d= -f1 | sort | xargs",
         env={"TERM": "dumb", "COLORTERM": "", "UNKNOWN": "x"},
     )
 
@@ -91,7 +91,7 @@ def test_a_variable_arrives_byte_for_byte(lab: Lab) -> None:
     """Quotes, newlines and bytes that are no UTF-8."""
     value = "a'b\"c\n$d " + os.fsdecode(b"\xff\xfe")
 
-    assert lab.run("printf %s \"$VALUE\"", env={"VALUE": value}).stdout == os.fsencode(value)
+    assert lab.run('printf %s "$VALUE"', env={"VALUE": value}).stdout == os.fsencode(value)
 
 
 def test_the_time_out_ends_everything(lab: Lab) -> None:
@@ -128,7 +128,9 @@ def test_a_signal_reaches_the_command(lab: Lab) -> None:
 
 def test_a_terminal_passes_with_its_size_and_its_keys(lab: Lab) -> None:
     """Ctrl-C arrives once."""
-    with lab.terminal("trap 'echo caught' INT; stty size; echo ready; sleep 60; sleep 60; echo end", size=(31, 97)) as child:
+    with lab.terminal(
+        "trap 'echo caught' INT; stty size; echo ready; sleep 60; sleep 60; echo end", size=(31, 97)
+    ) as child:
         child.expect_exact("31 97\r\nready\r\n")
         child.sendintr()
         child.expect_exact("caught\r\n")
@@ -188,7 +190,9 @@ socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"y", ("2001:db8::11", 
 
     assert lab.run("python3 -", stdin=script.encode()).code == 0
 
-    arrived = sorted((item["event"], item["sink"], item["address"], item["port"]) for item in lab.sinks("connect", "datagram"))
+    arrived = sorted(
+        (item["event"], item["sink"], item["address"], item["port"]) for item in lab.sinks("connect", "datagram")
+    )
     assert arrived == [
         ("connect", "elsewhere", "169.254.169.254", 443),
         ("connect", "elsewhere", "2001:4860:4860::8888", 443),
@@ -226,7 +230,9 @@ def test_the_model_calls_a_tool_and_then_answers(lab: Lab) -> None:
     user = '{"role": "user", "content": "please run `id -u`"}'
 
     first = lab.run(ask, stdin=b'{"tools": [{}], "messages": [%s]}' % user.encode())
-    second = lab.run(ask, stdin=b'{"tools": [{}], "messages": [%s, {"role": "tool", "content": "1000"}]}' % user.encode())
+    second = lab.run(
+        ask, stdin=b'{"tools": [{}], "messages": [%s, {"role": "tool", "content": "1000"}]}' % user.encode()
+    )
 
     assert '"arguments": "{\\"command\\": \\"id -u\\"}"' in first.text
     assert '"content": "The tool said: 1000"' in second.text

@@ -4,17 +4,22 @@ What the programs in tests/lab do.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import hashlib
 import os
 import pwd
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from laboratory import handover, job, machine, prepare, settings, sinks, world
 from laboratory.account import environment, write_home
-from laboratory.settings import ACCOUNT, HOME, HOSTS, Host, LabError, need_host
+from laboratory.locks import locked
+from laboratory.settings import ACCOUNT, HOME, HOSTS, Host, LabError, UsageError, need_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 UNAVAILABLE = 69
 TIMED_OUT = 124
@@ -23,11 +28,11 @@ DEFAULT_SECONDS = 120.0
 
 def main(program: Callable[[Sequence[str]], int], usage: str) -> None:
     """
-    Run a program of the laboratory; ValueError means that it was called in a way it does not know.
+    Run a program of the laboratory; an error is a line on stderr and an exit status.
     """
     try:
         code = program(sys.argv[1:])
-    except ValueError as error:
+    except UsageError as error:
         sys.stderr.write(f"lab: {error}\n{usage}")
         code = 2
     except LabError as error:
@@ -38,12 +43,12 @@ def main(program: Callable[[Sequence[str]], int], usage: str) -> None:
 
 def host(arguments: Sequence[str]) -> int:
     if "--" not in arguments:
-        raise ValueError("there is no -- before the command")
+        raise UsageError("there is no -- before the command")
     cut = arguments.index("--")
     options, command = arguments[:cut], arguments[cut + 1 :]
     names = [option for option in options if option not in {"--net=machine", "--net=lab"}]
     if len(names) != 1 or not command:
-        raise ValueError("one host and a command are needed")
+        raise UsageError("one host and a command are needed")
     net = "lab" if "--net=lab" in options else "machine"
     running = world.need(need_host(names[0]))
     write_home(str(running.host.home / "login"), settings=True)
@@ -69,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     LAB_AS_IS               leave the copy of the tree and the images as they are
     """
     if len(arguments) != 1:
-        raise ValueError("the command is one argument")
+        raise UsageError("the command is one argument")
     chosen = need_host(os.environ.get("LAB_HOST"))
     seconds = float(os.environ.get("LAB_TIMEOUT") or DEFAULT_SECONDS)
     running = world.need(chosen)
@@ -77,9 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     name = os.urandom(4).hex()
     home = f"{HOME}/calls/{name}"
     handed = {key: os.environ[key] for key in os.environ.get("LAB_ENV", "").split() if key in os.environ}
-    with open(chosen.cache / "use.lock", "w") as lock:
-        if "LAB_HELD" not in os.environ:
-            fcntl.flock(lock, fcntl.LOCK_SH)
+    with contextlib.nullcontext() if "LAB_HELD" in os.environ else locked(chosen.use, shared=True):
         _make_call(str(chosen.home / "calls" / name))
         start = sinks.position(chosen)
         try:
@@ -113,11 +116,22 @@ def _make_call(directory: str) -> None:
 
 
 def up(arguments: Sequence[str]) -> int:
-    good = True
-    for chosen in _chosen(arguments):
-        _restart_if_changed(chosen)
-        good = _prepare(world.need(chosen), again=True) and good
-    return 0 if good else 1
+    if arguments != ["--one"]:
+        return _all_at_once(arguments)
+    chosen = need_host(os.environ.get("LAB_HOST"))
+    _restart_if_changed(chosen)
+    return 0 if _prepare(world.need(chosen), again=True) else 1
+
+
+def _all_at_once(names: Sequence[str]) -> int:
+    """
+    Bring up several hosts, each by a process of its own; the worst exit status of them is the answer.
+    """
+    processes = [
+        subprocess.Popen((sys.argv[0], "--one"), env=os.environ | {"LAB_HOST": chosen.name}, stdin=subprocess.DEVNULL)
+        for chosen in _chosen(names)
+    ]
+    return max(process.wait() for process in processes)
 
 
 def _prepare(running: world.World, *, again: bool = False) -> bool:
@@ -126,44 +140,43 @@ def _prepare(running: world.World, *, again: bool = False) -> bool:
 
 def _restart_if_changed(chosen: Host) -> None:
     """
-    Servers and namespaces are those of the laboratory's own files as they are now.
+    Servers and namespaces are those of the laboratory's own files as they are now, once no one uses the old ones.
     """
     digest = hashlib.sha256()
     for file in sorted((settings.TREE / "tests/lab/laboratory").rglob("*.[ps][yh]")):
         digest.update(file.read_bytes())
     stamp = chosen.cache / "laboratory.stamp"
-    with world.locked(chosen.cache / "use.lock"):
-        if not stamp.exists() or stamp.read_text() != digest.hexdigest():
-            world.stop(chosen)
-            stamp.write_text(digest.hexdigest())
+    if stamp.exists() and stamp.read_text() == digest.hexdigest():
+        return
+    with locked(chosen.use), locked(chosen.life):
+        world.stop(chosen)
+        stamp.write_text(digest.hexdigest())
 
 
 def down(arguments: Sequence[str]) -> int:
     for chosen in _chosen(arguments):
-        with world.locked(chosen.cache / "use.lock"):
-            world.stop(chosen)
+        world.stop(chosen)
     return 0
 
 
 def clean(arguments: Sequence[str]) -> int:
     for chosen in _chosen(arguments):
-        with world.locked(chosen.cache / "use.lock"):
-            world.stop(chosen)
-            shutil.rmtree(chosen.cache, ignore_errors=True)
+        world.stop(chosen)
+        shutil.rmtree(chosen.cache, ignore_errors=True)
     return 0
 
 
 def show_sinks(arguments: Sequence[str]) -> int:
     chosen = need_host(os.environ.get("LAB_HOST"))
     if len(arguments) > 1:
-        raise ValueError("at most one record is read")
+        raise UsageError("at most one record is read")
     sys.stdout.buffer.write(sinks.read_record(chosen, arguments[0] if arguments else None))
     return 0
 
 
 def registry(arguments: Sequence[str]) -> int:
     if arguments:
-        raise ValueError("LAB_HOST names the host")
+        raise UsageError("LAB_HOST names the host")
     world.need_registry(need_host(os.environ.get("LAB_HOST")))
     return 0
 

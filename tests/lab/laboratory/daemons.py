@@ -10,11 +10,13 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from laboratory.settings import LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
 
 START_SECONDS = 60
 

@@ -1,8 +1,8 @@
 """
 Start a command as the account inside a host of the laboratory.
 
-The caller stays outside; the child joins the holder's namespaces, drops to the account and becomes the command, with the
-caller's stdin, stdout, stderr, terminal and process group.
+The caller stays outside; the child joins the holder's namespaces, drops to the account and becomes the command, with
+the caller's stdin, stdout, stderr, terminal and process group.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import os
 import pwd
 import signal
 import stat
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from laboratory.settings import ACCOUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,7 +75,7 @@ def start(
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
-        os.execvpe(argv[0], argv, environment)
+        os.execvpe(argv[0], list(argv), environment)
     except BaseException as error:
         os.write(2, f"lab: {argv[0]}: {error}\n".encode(errors="surrogateescape"))
     finally:

@@ -4,16 +4,19 @@ A host in a folder: another Debian release, made by mmdebstrap from the machine'
 
 from __future__ import annotations
 
-import pwd
 import re
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from laboratory import machine
 from laboratory.settings import ACCOUNT, FOLDER_PACKAGES, Host, LabError
+
+if TYPE_CHECKING:
+    import pwd
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _APT_SETTING = re.compile(r"Acquire::(Check-|Retries|https?::).*")
@@ -76,9 +79,7 @@ def write_account(root: Path, account: pwd.struct_passwd) -> None:
     The machine's account, with the same ids and ranges, in the folder's own files.
     """
     for file in ("passwd", "group", "subuid", "subgid"):
-        lines = [
-            line for line in (Path("/etc") / file).read_text().splitlines() if line.startswith(f"{ACCOUNT}:")
-        ]
+        lines = [line for line in (Path("/etc") / file).read_text().splitlines() if line.startswith(f"{ACCOUNT}:")]
         target = root / "etc" / file
         kept = target.read_text().splitlines() if target.exists() else []
         kept = [line for line in kept if not line.startswith(f"{ACCOUNT}:")]

@@ -11,8 +11,11 @@ import configparser
 import io
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -31,9 +34,14 @@ def pip_settings() -> str:
     One pip.conf with what root's files say, the later file winning as in pip itself.
     """
     root = Path.home()
-    files = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", root / ".pip/pip.conf", root / ".config/pip/pip.conf"]
+    files = [
+        Path("/etc/xdg/pip/pip.conf"),
+        Path("/etc/pip.conf"),
+        root / ".pip/pip.conf",
+        root / ".config/pip/pip.conf",
+    ]
     if named := os.environ.get("PIP_CONFIG_FILE"):
-        files.append(named)
+        files.append(Path(named))
     merged = configparser.RawConfigParser()
     merged.read(files)
     text = io.StringIO()

@@ -8,11 +8,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from laboratory import enter
 from laboratory.daemons import Process, identify, is_alive
-from laboratory.world import World
+from laboratory.locks import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from laboratory.world import World
 
 TIDY_SECONDS = 5
 
@@ -42,7 +47,7 @@ def run(
     group = os.path.join(running.groups, f"call-{name}-{me.pid}-{me.started}")
     os.mkdir(group)
     try:
-        with _signals_held() as waited:
+        with locked(running.host.life, shared=True), _signals_held() as waited:
             child = enter.start(
                 argv,
                 mounts_of=running.holder,
@@ -63,7 +68,7 @@ def run(
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[set[int]]:
-    waited = {*_FORWARDED, signal.SIGCHLD}
+    waited: set[int] = {*_FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
         yield waited
@@ -117,6 +122,15 @@ def _tidies_up(pid: int) -> bool:
     return argv.startswith(b"/usr/bin/conmon\0") or b"\0container\0cleanup\0" in argv
 
 
+def _is_network(pid: int) -> bool:
+    """
+    Whether this is a container's network: podman 4 leaves it in the session of whoever started the container.
+    """
+    with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        return os.path.basename(file.read().partition(b"\0")[0]) == b"slirp4netns"
+    return False
+
+
 def _release(group: str, kept: str) -> None:
     """
     Take the group away: kill what is left of this session in it, move the rest to the group `kept`.
@@ -126,7 +140,7 @@ def _release(group: str, kept: str) -> None:
     while time.monotonic() < deadline:
         for pid in _members(group):
             with contextlib.suppress(ProcessLookupError):
-                if os.getsid(pid) == session:
+                if os.getsid(pid) == session and not _is_network(pid):
                     os.kill(pid, signal.SIGKILL)
                 else:
                     with open(os.path.join(kept, "cgroup.procs"), "w") as procs:

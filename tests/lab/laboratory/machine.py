@@ -55,9 +55,7 @@ def install_packages() -> None:
         apt = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         for step in (("update",), ("install", "--yes", "--no-install-recommends", *missing)):
-            if subprocess.run(
-                (*apt, *step), stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment
-            ).returncode:
+            if subprocess.run((*apt, *step), stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment).returncode:
                 raise LabError(f"apt-get {step[0]} failed; see above")
 
 

@@ -24,9 +24,7 @@ def connect(host: int, internet: int) -> None:
     """
     Join the network namespaces of two processes by a cable, the host at one end and all the world at the other.
     """
-    _inside(
-        internet, "ip", "link", "add", "cable", "type", "veth", "peer", "name", "eth0", "netns", str(host)
-    )
+    _inside(internet, "ip", "link", "add", "cable", "type", "veth", "peer", "name", "eth0", "netns", str(host))
     world = [_address(address, "cable") for addresses in SITES.values() for address in addresses]
     # Whatever address the host sends to is ours: nothing that gets out goes unseen. (In the main table, after the
     # cable's own route: in the local one it would take the answers to the host as well.)
@@ -40,9 +38,7 @@ def connect(host: int, internet: int) -> None:
     router = SITES["router"]
     routes = [f"route add default via {router[0]}", f"route add default via {router[1]}"]
     own = [_address(address, "eth0") for address in HOST_ADDRESSES]
-    _inside(
-        host, "ip", "-batch", "-", script="\n".join(("link set lo up", *own, "link set eth0 up", *routes))
-    )
+    _inside(host, "ip", "-batch", "-", script="\n".join(("link set lo up", *own, "link set eth0 up", *routes)))
 
 
 def redirect_resolver(outside: int) -> None:

@@ -11,12 +11,17 @@ import json
 import os
 import shutil
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from laboratory import handover, job, machine, world
+from laboratory import handover, job, machine
 from laboratory.account import environment, write_home
+from laboratory.locks import locked
 from laboratory.settings import HOME, TREE
-from laboratory.world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from laboratory.world import World
 
 IMAGE_BUILD = ("aisb", "build")
 """Run in the machine's network with the environment of `account.environment` (AISB_BASE_IMAGE among it)."""
@@ -26,8 +31,8 @@ INSTALL_SECONDS = 600.0
 BUILD_SECONDS = 1800.0
 
 _SKIPPED = {
-    ".git", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".import_linter_cache",
-    "node_modules", "dist", "build",
+    ".git", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
+    ".import_linter_cache", "node_modules", "dist", "build",
 }  # fmt: skip
 
 Listing = dict[str, list[int]]
@@ -63,7 +68,7 @@ def prepare(running: World, *, again: bool = False) -> bool:
     stamp = host.cache / "tree.json"
     if _read(stamp) == wanted and not again:
         return True
-    with world.locked(host.cache / "tree.lock"):
+    with locked(host.cache / "tree.lock"):
         _copy(wanted, _read(stamp) or {}, host.home / "tree")
         done = _install(running, wanted, again=again) and _build_images(running, wanted, again=again)
         stamp.write_text(json.dumps(wanted))
@@ -111,9 +116,7 @@ def _build_images(running: World, listing: Listing, *, again: bool) -> bool:
     return _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, again=again)
 
 
-def _step(
-    running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, again: bool
-) -> bool:
+def _step(running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, again: bool) -> bool:
     """
     Run `argv` as the account in the machine's network, once for each digest; a failed one again if asked to.
     """

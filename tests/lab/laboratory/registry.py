@@ -5,9 +5,12 @@ The image registry, a program of the Debian 13 folder, which serves both hosts.
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from laboratory.settings import ACCOUNT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ADDRESS = "127.0.0.1:5000"
 

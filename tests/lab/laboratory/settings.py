@@ -74,6 +74,16 @@ class Host(NamedTuple):
         return self.cache / "state"
 
     @property
+    def use(self) -> Path:
+        """A lock: shared by calls, exclusive for a test."""
+        return self.cache / "use.lock"
+
+    @property
+    def life(self) -> Path:
+        """A lock: shared by all that runs in the host, exclusive for ending it."""
+        return self.cache / "life.lock"
+
+    @property
     def log(self) -> Path:
         """What reached the fake internet, one JSON object a line."""
         return self.cache / "sinks.jsonl"
@@ -85,6 +95,12 @@ class Host(NamedTuple):
 
 
 HOSTS = {host.name: host for host in (Host("debian12", "bookworm"), Host("debian13", "trixie"))}
+
+
+class UsageError(Exception):
+    """
+    A program of the laboratory was called in a way that it does not know.
+    """
 
 
 class LabError(Exception):

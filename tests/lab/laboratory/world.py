@@ -12,19 +12,20 @@ The long-lived part of a host: the processes that hold its namespaces, started o
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import pwd
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from laboratory import enter, folder, handover, machine, network, registry
 from laboratory.account import environment, write_home
 from laboratory.daemons import Process, Starter, is_alive, kill
+from laboratory.locks import locked
 from laboratory.settings import HOME, HOSTS, NAMESERVER, Host, LabError
+
+if TYPE_CHECKING:
+    import pwd
 
 PARTS = Path(__file__).parent
 ON_DEMAND = {"registry"}
@@ -54,17 +55,6 @@ class World(NamedTuple):
 
 def _groups(host: Host, holder: int) -> str:
     return f"/proc/{holder}/root/sys/fs/cgroup/{host.group}"
-
-
-@contextlib.contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """
-    Hold the lock `file` for the length of a `with` block.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _saved(host: Host) -> dict[str, Process]:

@@ -9,7 +9,10 @@ import re
 import ssl
 import subprocess
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Python 3.13 refuses an authority without these key usages.
 _CONFIGURATION = """
@@ -43,9 +46,7 @@ class Authority:
         (directory / "openssl.cnf").write_text(_CONFIGURATION)
         if not (directory / "ca.pem").exists():
             for key in ("ca.key", "server.key"):
-                self._openssl(
-                    "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key
-                )
+                self._openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key)
             self._certify("ca.key", "aisb laboratory", "authority", "ca.new")
             os.rename(directory / "ca.new", directory / "ca.pem")
 

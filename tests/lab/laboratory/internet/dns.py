@@ -7,10 +7,14 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from laboratory.internet.record import Log
 from laboratory.settings import SITES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from laboratory.internet.record import Log
 
 _TYPES = {1: "A", 2: "NS", 5: "CNAME", 6: "SOA", 12: "PTR", 15: "MX", 16: "TXT", 28: "AAAA", 33: "SRV", 64: "SVCB",
           65: "HTTPS", 255: "ANY"}  # fmt: skip
@@ -30,9 +34,7 @@ def built_in_zone() -> Zone:
         for address in addresses:
             parsed = ipaddress.ip_address(address)
             for owner in (name, f"*.{name}") if "." in name else ():
-                zone.setdefault(owner, {}).setdefault("A" if parsed.version == 4 else "AAAA", []).append(
-                    [address]
-                )
+                zone.setdefault(owner, {}).setdefault("A" if parsed.version == 4 else "AAAA", []).append([address])
             zone[parsed.reverse_pointer] = {"PTR": [[_LIES.get(address, name)]]}
     return zone
 

@@ -10,13 +10,16 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laboratory.internet import web
-from laboratory.internet.authority import Authority
-from laboratory.internet.dns import NameServer
 from laboratory.internet.record import Log, plain, sink_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from laboratory.internet.authority import Authority
+    from laboratory.internet.dns import NameServer
 
 IDLE_SECONDS = 300
 MAX_SHOWN = 1024
@@ -98,9 +101,7 @@ class Listener:
     A listening TCP socket: records each connection, then hands it to its handler.
     """
 
-    def __init__(
-        self, internet: Internet, address: str, port: int, handler: Handler, sink: str | None = None
-    ) -> None:
+    def __init__(self, internet: Internet, address: str, port: int, handler: Handler, sink: str | None = None) -> None:
         self._internet = internet
         self._handler = handler
         self._sink = sink

@@ -19,14 +19,12 @@ def reply(body: bytes) -> tuple[str, bytes]:
     The content type and body of the answer to a request. Raises ValueError for a request that is none.
     """
     request = json.loads(body)
-    if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
+    if "messages" not in request:
         raise ValueError("messages are missing")
     message, reason = _turn(request)
     if not request.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
-        return "application/json", json.dumps(
-            _envelope("chat.completion", choice) | {"usage": _USAGE}
-        ).encode()
+        return "application/json", json.dumps(_envelope("chat.completion", choice) | {"usage": _USAGE}).encode()
     for index, call in enumerate(message.get("tool_calls", [])):
         call["index"] = index
     events = [
@@ -34,8 +32,7 @@ def reply(body: bytes) -> tuple[str, bytes]:
             "chat.completion.chunk",
             {"index": 0, "delta": {"role": "assistant", **message}, "finish_reason": None},
         ),
-        _envelope("chat.completion.chunk", {"index": 0, "delta": {}, "finish_reason": reason})
-        | {"usage": _USAGE},
+        _envelope("chat.completion.chunk", {"index": 0, "delta": {}, "finish_reason": reason}) | {"usage": _USAGE},
     ]
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     return "text/event-stream", (stream + "data: [DONE]\n\n").encode()
@@ -46,9 +43,7 @@ _USAGE = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
 
 def _turn(request: dict[str, Any]) -> tuple[dict[str, Any], str]:
     messages = request["messages"]
-    last_user = max(
-        (index for index, message in enumerate(messages) if message.get("role") == "user"), default=0
-    )
+    last_user = max((index for index, message in enumerate(messages) if message.get("role") == "user"), default=0)
     results = [message for message in messages[last_user:] if message.get("role") == "tool"]
     if results or not request.get("tools"):
         said = _text(results[-1]) if results else "nothing, there is no tool"

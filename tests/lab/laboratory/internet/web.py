@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import ssl
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from laboratory.internet import model
-from laboratory.internet.record import Log
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+    from laboratory.internet.record import Log
 
 MAX_LINE = 65536
 MAX_BODY = 64 * 1024 * 1024
@@ -140,7 +143,5 @@ def _serialise(answer: Answer, request: Request) -> bytes:
         ("Connection", "keep-alive" if request.keeps_open else "close"),
         *answer.headers,
     ]
-    head = f"HTTP/1.1 {answer.status} {reason}\r\n" + "".join(
-        f"{name}: {value}\r\n" for name, value in headers
-    )
+    head = f"HTTP/1.1 {answer.status} {reason}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers)
     return head.encode() + b"\r\n" + (b"" if request.method == "HEAD" else answer.body)
