@@ -197,9 +197,14 @@ def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]
 
 
 def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
-    """`podman run --detach` with the readiness pipe as descriptor 3."""
+    """
+    `podman run --detach` with the readiness pipe as descriptor 3.
+
+    In a session of its own: podman 4 leaves slirp4netns in the caller's, where a Ctrl-C meant for one
+    run would take the network from all runs of the gate.
+    """
     with _as_descriptor_3(ready) as descriptor:
-        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,)))
+        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,), new_session=True))
 
 
 class _as_descriptor_3:  # noqa: N801  # read as a verb: with _as_descriptor_3(pipe) as descriptor

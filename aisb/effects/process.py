@@ -38,7 +38,11 @@ SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program to run: argv, the seconds it may take, and the exit codes that mean success."""
+    """
+    A program to run: argv, the seconds it may take, and the exit codes that mean success.
+
+    With `new_session` no signal of this terminal reaches it, nor what it leaves running.
+    """
 
     argv: tuple[str, ...]
     timeout_seconds: float
@@ -47,6 +51,7 @@ class Command:
     input: bytes | None = None
     pass_fds: tuple[int, ...] = ()
     cwd: str = "/"
+    new_session: bool = False
 
     def as_shell(self) -> str:
         """One line that can be pasted into a shell."""
@@ -93,6 +98,7 @@ class SystemRunner:
                 pass_fds=command.pass_fds,
                 timeout=command.timeout_seconds,
                 cwd=command.cwd,
+                start_new_session=command.new_session,
                 check=False,
             )
         except FileNotFoundError as error:
