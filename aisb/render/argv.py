@@ -11,6 +11,10 @@ from typing import NamedTuple
 # What ip, nft and setpriv need before the drop; root in the sandbox has nothing else, DAC_OVERRIDE included.
 CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 
+# Explicit: containers.conf may make the host's own the default, and with the host's processes in sight
+# whatever runs as the caller can read their memory and, through /proc, their files.
+OWN_NAMESPACES = ("--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private")
+
 PROJECT_TARGET = "/project"
 HOME_TARGET = "/home/sandbox"
 SESSION_TARGET = "/run/aisb"
@@ -62,6 +66,7 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
         "--log-driver", "none",
         "--detach-keys=",
         "--systemd=false",
+        *OWN_NAMESPACES,
         "--userns", "keep-id:uid=1000,gid=1000",
         "--user", "0",
         "--cap-drop", "all",

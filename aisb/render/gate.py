@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from aisb.domain.rules import OWN_SUFFIX
-from aisb.render.argv import CAPABILITIES, Mount
+from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
 
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
@@ -55,6 +55,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--http-proxy=false",
         "--log-driver", "none",
         "--systemd=false",
+        *OWN_NAMESPACES,
         "--user", "0",
         "--cap-drop", "all",
         *(f"--cap-add={capability}" for capability in CAPABILITIES),

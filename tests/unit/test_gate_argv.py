@@ -24,6 +24,7 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
         "--http-proxy=false",
         "--log-driver", "none",
         "--systemd=false",
+        "--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private",
         "--user", "0",
         "--cap-drop", "all",
         "--cap-add=NET_ADMIN", "--cap-add=SETGID", "--cap-add=SETPCAP", "--cap-add=SETUID",
