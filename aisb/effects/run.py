@@ -86,7 +86,8 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     need_home(job, runner)
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
-        session = open_session(parent, new_run_id(), plan.session_files, plan.seccomp)
+        files = plan.session_files | {"project": project_identity(job.project)}
+        session = open_session(parent, new_run_id(), files, plan.seccomp)
         with guardian(runner, remove_command(job.podman, session.run), session):
             try:
                 if gate:
@@ -127,6 +128,18 @@ def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
         yield gate
     finally:
         os.close(gate.lock)
+
+
+def project_identity(project: str) -> str:
+    """
+    Device and inode of the project's directory, for the launcher to compare; "" without a project.
+
+    Whoever replaces the directory after this look, by a link for example, is found out before the command runs.
+    """
+    if not project:
+        return ""
+    status = os.lstat(project)
+    return f"{status.st_dev} {status.st_ino}\n"
 
 
 def gate_view(job: Job, plan: Plan, directory: str) -> GateView:
