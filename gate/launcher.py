@@ -68,7 +68,7 @@ def _launch(command: list[bytes]) -> None:
     check_drop(read_text("/proc/self/status"))
     environment = parse_variables(read_descriptor(VARIABLES))
     check_home(environment.get(b"HOME", b""))
-    check_project(read_if_there(f"{SESSION}/project"))
+    check_project(PROJECT, read_if_there(f"{SESSION}/project"))
     if os.path.exists(f"{SESSION}/ca.pem"):
         write_bundle()
     prove(read_text(f"{SESSION}/mode").strip())
@@ -117,15 +117,15 @@ def check_home(home: bytes) -> None:
         raise Refused(f"the home {shown!r} is not a directory that belongs to the sandbox's user")
 
 
-def check_project(expected: str) -> None:
+def check_project(project: str, expected: str) -> None:
     """
-    Refuse unless /project is the directory that aisb looked at: the same device and inode.
+    Refuse unless `project` is the directory that aisb looked at: the same device and inode.
 
     Between its check and podman's mount a link may have been put in its place.
     """
     if not expected:
         return
-    status = os.stat(PROJECT)
+    status = os.stat(project)
     if f"{status.st_dev} {status.st_ino}" != expected.strip():
         raise Refused("the project's directory was replaced while the sandbox started")
 

@@ -16,15 +16,18 @@ from aisb.effects.host import need_host, need_network, need_ordinary_user
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
+from aisb.effects.plan import forget_images, images_of
 from aisb.effects.situation import look_around, need_plan, resolve_project
 from aisb.effects.state import directories
 from aisb.effects.supervise import by_time
 from aisb.effects.workshop import Workshop
-from aisb.errors import UsageError
+from aisb.errors import Unavailable, UsageError
 from aisb.render.identity import command_environment
 from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisb.cli.splitter import Split
     from aisb.effects.gate import Gate
     from aisb.effects.host import Host
@@ -78,7 +81,8 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
     _warn_of_slow_storage(host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
-    plan = need_plan(question_of(request, project, network), shop)
+    question = question_of(request, project, network)
+    plan = need_plan(question, shop)
     clock.mark("plan")
     job = job_of(request, plan, where, project, host.podman, network, variables)
 
@@ -87,8 +91,29 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
         if not request.has("quiet"):
             _say_start(job, plan, gate)
 
-    ended = run_job(job, plan, runner, on_ready)
+    ended = _run_with_images(job, plan, question, shop, on_ready)
     return _finish(request, ended, clock)
+
+
+def _run_with_images(
+    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None], None]
+) -> Ended:
+    """Run; once more where it turns out that somebody removed an image since it was last seen."""
+    try:
+        ended = run_job(job, plan, shop.runner, on_ready)
+        if ended.outcome.phases or _has_images(shop, plan):
+            return ended
+    except Unavailable:
+        if _has_images(shop, plan):
+            raise
+    say("an image was removed since the last run: looking at both again")
+    forget_images(shop.directories.cache, plan)
+    need_plan(question, shop)
+    return run_job(job, plan, shop.runner, on_ready)
+
+
+def _has_images(shop: Workshop, plan: Plan) -> bool:
+    return all(shop.has_image(image) for image in images_of(plan))
 
 
 def job_of(

@@ -98,24 +98,25 @@ def _listing(tree: str) -> list[str]:
 
 def images_noted(cache: str, plan: Plan) -> bool:
     """Whether both images of this plan were there when last looked at: spares podman two questions."""
-    return all(os.path.exists(_note(cache, image)) for image in _images(plan))
+    return all(os.path.exists(_note(cache, image)) for image in images_of(plan))
 
 
 def note_images(cache: str, plan: Plan) -> None:
     """Remember that the plan's images are there."""
     make_private(f"{cache}/built")
-    for image in _images(plan):
+    for image in images_of(plan):
         write_whole(_note(cache, image), b"")
 
 
 def forget_images(cache: str, plan: Plan) -> None:
     """What was remembered turned out to be wrong."""
-    for image in _images(plan):
+    for image in images_of(plan):
         if os.path.exists(_note(cache, image)):
             os.unlink(_note(cache, image))
 
 
-def _images(plan: Plan) -> tuple[str, ...]:
+def images_of(plan: Plan) -> tuple[str, ...]:
+    """The images that a run of this plan starts."""
     return (plan.sandbox_image, plan.gate_image) if plan.net == "allow" else (plan.sandbox_image,)
 
 

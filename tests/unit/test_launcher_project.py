@@ -14,24 +14,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_same_directory_is_known_by_device_and_inode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "PROJECT", str(tmp_path))
-
-    launcher.check_project(project_identity(str(tmp_path)))
+def test_the_same_directory_is_known_by_device_and_inode(tmp_path: Path) -> None:
+    launcher.check_project(str(tmp_path), project_identity(str(tmp_path)))
 
 
-def test_a_directory_that_took_its_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     expected = project_identity(str(project))
     project.rename(tmp_path / "old")
     os.symlink("/etc", project)
-    monkeypatch.setattr(launcher, "PROJECT", str(project))
 
     with pytest.raises(launcher.Refused, match="replaced while the sandbox started"):
-        launcher.check_project(expected)
+        launcher.check_project(str(project), expected)
 
 
 def test_no_project_is_nothing_to_compare() -> None:
     assert project_identity("") == ""
-    launcher.check_project("")
+    launcher.check_project("/project", "")
