@@ -13,10 +13,10 @@ from aisb.cli.request import Request, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.effects.host import need_host, need_network, need_ordinary_user
+from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
-from aisb.effects.plan import forget_images, images_of
 from aisb.effects.situation import look_around, need_plan, resolve_project
 from aisb.effects.state import directories
 from aisb.effects.supervise import by_time
