@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.process import Command, run_ok
-from aisb.effects.session import Session, close_session, new_run_id, open_session
-from aisb.effects.state import make_private, read_if_there, write_whole
+from aisb.effects.session import Session, close_session, new_run_id, open_session, orphans, this_process
+from aisb.effects.state import make_private, write_whole
 from aisb.effects.supervise import Outcome, guardian, run_attached, sealed
 from aisb.errors import AisbError
 from aisb.render.argv import (
@@ -86,6 +86,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     need_home(job, runner)
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
+        sweep(parent, job, runner)
         files = plan.session_files | {"project": project_identity(job.project)}
         session = open_session(parent, new_run_id(), files, plan.seccomp)
         with guardian(runner, remove_command(job.podman, session.run), session):
@@ -130,6 +131,15 @@ def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
         os.close(gate.lock)
 
 
+def sweep(parent: str, job: Job, runner: Runner) -> None:
+    """Take away what runs left behind whose aisb and guardian were both killed."""
+    for session in orphans(parent):
+        with contextlib.suppress(AisbError):
+            runner.run(remove_command(job.podman, session.run))
+        _keep_audit(session, job.directories.state)
+        close_session(session)
+
+
 def project_identity(project: str) -> str:
     """
     Device and inode of the project's directory, for the launcher to compare; "" without a project.
@@ -162,18 +172,8 @@ def run_labels(run: str, project: str, gate: str) -> tuple[tuple[str, str], ...]
         ("aisb.run", run),
         ("aisb.project", "".join(char if char.isprintable() else "?" for char in project)),
         ("aisb.gate", gate),
-        ("aisb.owner", f"{os.getpid()} {_start_time()} {_boot_id()}"),
+        ("aisb.owner", this_process()),
     )
-
-
-def _start_time() -> str:
-    """When this process started, in clock ticks since boot: field 22 of /proc/self/stat (proc_pid_stat(5))."""
-    with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()[19]
-
-
-def _boot_id() -> str:
-    return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
 
 
 def need_home(job: Job, runner: Runner) -> None:
@@ -200,10 +200,17 @@ def _audit(gate: Gate | None, session: Session, state: str) -> tuple[str, ...]:
     # A gate that died meanwhile has written what it could.
     with contextlib.suppress(AisbError):
         close_run(gate, session.run)
+    path = _keep_audit(session, state)
+    if not path:
+        return ()
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return tuple(file)
+
+
+def _keep_audit(session: Session, state: str) -> str:
+    """Move what the gate wrote down to the run's record; its new path, "" where there is none."""
     source = f"{session.path}/audit.jsonl"
     if not os.path.exists(source):
-        return ()
+        return ""
     record = make_private(f"{state}/runs/{session.run}")
-    shutil.move(source, f"{record}/audit.jsonl")
-    with open(f"{record}/audit.jsonl", encoding="utf-8", errors="replace") as file:
-        return tuple(file)
+    return str(shutil.move(source, f"{record}/audit.jsonl"))

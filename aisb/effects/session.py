@@ -6,6 +6,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.effects.state import read_if_there
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,7 +52,38 @@ def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) 
     for name, text in files.items():
         _write_public(f"{session.files}/{name}", text)
     _write_public(f"{session.path}/seccomp.json", seccomp)
+    _write_public(f"{session.path}/owner", this_process())
     return session
+
+
+def this_process() -> str:
+    """This process as nothing else ever was: its id, when it started (in ticks since boot), and the boot's id."""
+    return f"{os.getpid()} {_start_time('self')} {_boot_id()}"
+
+
+def orphans(parent: str) -> list[Session]:
+    """The sessions below `parent` whose aisb is gone. One that is just being made has no owner yet, and is left."""
+    try:
+        runs = sorted(os.listdir(parent))
+    except FileNotFoundError:
+        return []
+    sessions = [Session(run, f"{parent}/{run}") for run in runs]
+    return [session for session in sessions if _is_orphan(f"{session.path}/owner")]
+
+
+def _is_orphan(path: str) -> bool:
+    owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+    return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != _start_time(owner[0]))
+
+
+def _start_time(process: str) -> str:
+    """Field 22 of /proc/PID/stat (proc_pid_stat(5)); "" where there is no such process."""
+    text = (read_if_there(f"/proc/{process}/stat") or b"").decode("ascii", "replace")
+    return text.rpartition(")")[2].split()[19] if text else ""
+
+
+def _boot_id() -> str:
+    return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
 
 
 def close_session(session: Session) -> None:
