@@ -157,7 +157,7 @@ class Client:
             self._call(ports.PLAIN, b"", lambda squid, _: self._join(number, squid, first, _TUNNEL_IS_UP))
         else:
             words = proxy_header(self._run, number, request.port)
-            words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\n\r\n".encode("ascii")
+            words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\nConnection: close\r\n\r\n".encode("ascii")
             is_tls = request.port == _TLS_PORT
             door = ports.TLS if is_tls else ports.EXPLICIT
             self._call(door, words, lambda squid, answer: self._on_answer(number, squid, answer, is_tls))

@@ -43,7 +43,7 @@ def parse_line(line: bytes) -> LogLine | None:
     if len(fields) != _FIELDS:
         raise ValueError(f"squid's log line has {len(fields)} fields")
     source, number, method, host, port, path, status, outcome, error, mode, sni, said, sent, got, spent = fields
-    if not method and status != "400":
+    if not method and status == "0":
         # The end of a connection on which nothing was asked.
         return None
     reason = _reason(status, outcome, error, mode, said)
@@ -74,6 +74,7 @@ def _reason(status: str, outcome: str, error: str, mode: str, said: str) -> str:
         return said if said in _REASONS else Reason.NOT_LISTED
     if error == "ERR_PROTOCOL_UNKNOWN" and mode == "peek":
         return Reason.NOT_TLS
-    if status == "400":
+    if outcome.startswith("NONE_NONE") and status[:1] == "4":
+        # Answered by squid itself: it could make nothing of it.
         return Reason.BAD_REQUEST
     return ""

@@ -23,13 +23,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, ROOT]
+sys.path.insert(0, ROOT)
+
+from tests.lab.laboratory.settings import HOSTS  # noqa: E402  # found by the path above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aisb.domain.rules import NameEntry
 
+# The machine itself, and the laboratory's other host: squid 5.7 and 6.13.
+SYSTEMS = {"debian12": "/", "debian13": str(HOSTS["debian13"].folder)}
 CAPABILITIES = (6, 7, 8, 12)
 LAST_CAPABILITY = 63
 ENVIRONMENT = {
@@ -118,8 +122,29 @@ class World:
         with contextlib.suppress(FileNotFoundError):
             os.truncate(f"{self.directory}/sink.jsonl", 0)
 
+    def arrived(self) -> list[tuple[str, int, str]]:
+        """Address, port and kind of all that has reached a server, questions for names apart."""
+        return [(line["address"], line["port"], line["kind"]) for line in self.seen() if line["kind"] != "dns"]
+
+    def asked(self) -> set[tuple[str, str]]:
+        """Names and types that the name server was asked for."""
+        return {(line["name"], line["type"]) for line in self.seen() if line["kind"] == "dns"}
+
+    def reaches(self, address: str, port: int) -> bool:
+        """Whether a program in the gate's network gets through to a server. To be asked before there is a gate."""
+        family = "AF_INET6" if ":" in address else "AF_INET"
+        program = (
+            f"import socket; s = socket.socket(socket.{family}); s.settimeout(3); s.connect(({address!r}, {port}))"
+        )
+        return (
+            subprocess.run(
+                [*self.in_gate(sys.executable, "-c", program)], check=False, stderr=subprocess.DEVNULL
+            ).returncode
+            == 0
+        )
+
     def in_gate(self, *argv: str) -> list[str]:
-        """`argv` run in the gate's network, without a gate around it."""
+        """`argv` run in the gate's network."""
         return ["ip", "netns", "exec", self.gate, *argv]
 
     def _make_certificate(self) -> None:
@@ -364,7 +389,7 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
 
 def main() -> None:
     """Make the box and become its entrypoint."""
-    from confine import confine
+    from tests.tools.confine import confine
 
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)

@@ -65,7 +65,10 @@ class Internet:
             pass
         while True:
             question, source = datagrams.recvfrom(4096)
-            datagrams.sendto(self._answer(question), source)
+            try:
+                datagrams.sendto(self._answer(question), source)
+            except (OSError, ValueError) as error:
+                self.record(address=NAME_SERVER, port=53, kind="error", error=repr(error))
 
     def _listen(self, address: str, port: int, handle: Callable[[socket.socket, str, int], None]) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -58,6 +58,12 @@ def expected(**changes: object) -> LogLine:
             "CONNECT allowed.test 443 - 200 NONE_NONE ERR_PROTOCOL_UNKNOWN peek - ok 81 0 3",
             expected(method="CONNECT", port=443, path="", reason="not-tls", is_last=True, bytes_in=0),
         ),
+        ("GET allowed.test 80 /x 400 TCP_MISS - - - ok 81 276 3", expected()),
+        ("GET allowed.test 80 /x 503 TCP_MISS ERR_CONNECT_FAIL - - ok 81 276 3", expected(is_last=True)),
+        (
+            "CONNECT - - - 405 NONE_NONE - - - - 81 276 3",
+            expected(method="CONNECT", host="", port=0, path="", reason="bad-request", is_last=True),
+        ),
         (
             "- - - - 400 NONE_NONE - - - - 81 276 3",
             expected(method="", host="", port=0, path="", reason="bad-request", is_last=True),

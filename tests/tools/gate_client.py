@@ -1,0 +1,114 @@
+"""What a sandbox says to its gate's socket, and what it hears."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECONDS = 8.0
+
+
+class Heard(NamedTuple):
+    """All that came until the other side closed, or until nothing came for a while."""
+
+    data: bytes
+    seconds: float
+    is_closed: bool
+
+    @property
+    def status(self) -> int:
+        """The status of the first HTTP answer, 0 where there was none."""
+        words = self.data.split(b" ", 2)
+        return int(words[1]) if words[0].startswith(b"HTTP/1.") and words[1:] else 0
+
+
+@contextlib.contextmanager
+def connected(path: str, seconds: float = SECONDS) -> Iterator[socket.socket]:
+    """A connection to the socket at `path`."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(seconds)
+        client.connect(path)
+        yield client
+
+
+def listen(client: socket.socket, *, until: bytes = b"", seconds: float = SECONDS) -> Heard:
+    """What comes until it is closed, until `until` has come, or until it has been silent for so long."""
+    begun = time.monotonic()
+    client.settimeout(seconds)
+    data = b""
+    while not until or until not in data:
+        try:
+            piece = client.recv(65536)
+        except TimeoutError:
+            return Heard(data, time.monotonic() - begun, is_closed=False)
+        except OSError:
+            piece = b""
+        if not piece:
+            return Heard(data, time.monotonic() - begun, is_closed=True)
+        data += piece
+    return Heard(data, time.monotonic() - begun, is_closed=False)
+
+
+def say(path: str, words: bytes, **how: object) -> Heard:
+    """Say something and listen to all that comes."""
+    with connected(path) as client:
+        client.sendall(words)
+        return listen(client, **how)  # type: ignore[arg-type]  # the keywords of listen
+
+
+def get(url: str, *headers: str, host: str = "") -> bytes:
+    """A GET as one sends it to a proxy."""
+    name = host or url.removeprefix("http://").partition("/")[0]
+    return "\r\n".join([f"GET {url} HTTP/1.1", f"Host: {name}", *headers, "", ""]).encode()
+
+
+def get_and_close(url: str, *headers: str, host: str = "") -> bytes:
+    """The same, as the last request of its connection."""
+    return get(url, "Connection: close", *headers, host=host)
+
+
+def connect(authority: str) -> bytes:
+    """A CONNECT."""
+    return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
+
+
+def tunnel(client: socket.socket, authority: str) -> Heard:
+    """Ask for a tunnel; the head of the answer."""
+    client.sendall(connect(authority))
+    return listen(client, until=b"\r\n\r\n")
+
+
+def through_tunnel(path: str, authority: str, words: bytes, seconds: float = SECONDS) -> Heard:
+    """Say something in a tunnel and listen to all that comes back in it."""
+    with connected(path) as client:
+        answer = tunnel(client, authority)
+        assert answer.status == 200, answer
+        client.sendall(words)
+        return listen(client, seconds=seconds)
+
+
+_UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+_UNVERIFIED.check_hostname = False
+_UNVERIFIED.verify_mode = ssl.CERT_NONE
+
+
+def https(path: str, authority: str, sni: str | None, url: str = "/", host: str = "") -> Heard:
+    """A GET over TLS through a tunnel to `authority`, with `sni` in the hello. Cut in the handshake: status 0."""
+    begun = time.monotonic()
+    with connected(path) as client:
+        answer = tunnel(client, authority)
+        if answer.status != 200:
+            return answer
+        try:
+            with _UNVERIFIED.wrap_socket(client, server_hostname=sni) as secure:
+                secure.sendall(get_and_close(url, host=host or authority.partition(":")[0]))
+                # The servers here keep a connection: one answer is all.
+                return listen(secure, until=b"\n", seconds=SECONDS)
+        except (ssl.SSLError, ConnectionError):
+            return Heard(b"", time.monotonic() - begun, is_closed=True)
