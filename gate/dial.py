@@ -26,17 +26,24 @@ def dial(loop: Loop, path: str, seconds: float, then: Callable[[_socket.socket |
 
 
 def _attempt(loop: Loop, path: str, deadline: float, then: Callable[[_socket.socket | None], None]) -> None:
-    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+    socket = None
     try:
-        socket.connect(path)
+        socket = _connected(path)
     except BlockingIOError:
-        socket.close()
         if time.monotonic() < deadline:
             loop.after(RETRY_SECONDS, lambda: _attempt(loop, path, deadline, then))
             return
-        then(None)
+    except OSError:
+        # Nobody listens, or there is no descriptor left: the same for the client.
+        pass
+    then(socket)
+
+
+def _connected(path: str) -> _socket.socket:
+    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+    try:
+        socket.connect(path)
     except OSError:
         socket.close()
-        then(None)
-    else:
-        then(socket)
+        raise
+    return socket

@@ -44,6 +44,8 @@ PAUSE_SECONDS = 0.05
 DIAL_SECONDS = 5.0
 # The gate connects before it answers, and gives a server a minute.
 ANSWER_SECONDS = 90.0
+# A refusal is short, and the gate closes behind it.
+REFUSAL_SECONDS = 2.0
 LONGEST_HEAD = 8192
 LONGEST_REFUSAL = 65536
 
@@ -58,8 +60,17 @@ _UNREACHABLE = "aisb: the gate does not answer; this sandbox has no network unti
 class Relay:
     """Takes clients in, up to a number, and joins each with a connection of its own to the gate."""
 
-    def __init__(self, loop: Loop, gate: str, names: Names, resolver: Resolver, most_clients: int) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        gate: str,
+        names: Names,
+        resolver: Resolver,
+        most_clients: int,
+        meant: Callable[[_socket.socket], tuple[bytes, int]] | None = None,
+    ) -> None:
         self._loop = loop
+        self._meant = meant or original_destination
         self._gate = gate
         self._names = names
         self._resolver = resolver
@@ -76,7 +87,11 @@ class Relay:
 
     def serve_questions(self, listener: _socket.socket) -> None:
         """Take in clients that ask for names over TCP."""
-        self._listen(listener, lambda client: self._hold(ResolverStream, client))
+
+        def on_client(client: _socket.socket) -> None:
+            ResolverStream(self._loop, client, self._resolver, self._left)
+
+        self._listen(listener, on_client)
 
     def _listen(self, listener: _socket.socket, on_client: Callable[[_socket.socket], None]) -> None:
         def on_event(_events: int) -> None:
@@ -98,9 +113,6 @@ class Relay:
 
         self._loop.watch(listener.fileno(), READ, on_event)
 
-    def _hold(self, kind: type[ResolverStream], client: _socket.socket) -> None:
-        kind(self._loop, client, self._resolver, self._left)
-
     def _left(self) -> None:
         self.clients -= 1
 
@@ -115,7 +127,7 @@ class Relay:
 
     def _on_transparent(self, client: _socket.socket) -> None:
         try:
-            address, port = original_destination(client)
+            address, port = self._meant(client)
         except OSError:
             self._refuse(client)
             return
@@ -127,13 +139,13 @@ class Relay:
 
         def on_dialled(gate: _socket.socket | None) -> None:
             if gate is None:
-                self._deny(client, port, unreachable())
+                self.deny(client, port, unreachable())
             else:
                 Passage(self, self._loop, client, gate, target, port)
 
         dial(self._loop, self._gate, DIAL_SECONDS, on_dialled)
 
-    def _deny(self, client: _socket.socket, port: int, answer: bytes) -> None:
+    def deny(self, client: _socket.socket, port: int, answer: bytes) -> None:
         """Tell a client no: in words where it speaks plain HTTP, by a reset elsewhere."""
         if port == 80 and answer:
             self._say_farewell(client, answer)
@@ -150,10 +162,6 @@ class Relay:
     def join(self, client: _socket.socket, gate: _socket.socket, first: bytes) -> None:
         """The gate said yes: from here on bytes are copied."""
         Pump(self._loop, client, gate, self._left, first_to_one=first)
-
-    def deny(self, client: _socket.socket, port: int, answer: bytes) -> None:
-        """The gate said no, or nothing."""
-        self._deny(client, port, answer)
 
 
 class Passage:
@@ -207,6 +215,8 @@ class Passage:
             self._relay.join(self._client, self._gate, first)
         elif self._port == 80:
             self._is_refused = True
+            self._timer.cancel()
+            self._timer = self._loop.after(REFUSAL_SECONDS, lambda: self._end(self._head))
         else:
             self._end(b"")
 

@@ -59,6 +59,10 @@ class Verdicts:
         self._waiting.setdefault(name, []).append(then)
         self._next()
 
+    def close(self) -> None:
+        """Let go of the connection; who waits gets no verdict."""
+        self._give_up()
+
     def _next(self) -> None:
         """Put the next waiting name to the bridge, unless one is there already."""
         if self._asked or self._is_dialling or not self._waiting:
