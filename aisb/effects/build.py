@@ -23,6 +23,7 @@ from aisb.domain.images import (
 )
 from aisb.effects.base import need_base
 from aisb.effects.build_log import BuildLog, build_log
+from aisb.effects.hold import DETACHED, hold
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.node import need_node
@@ -123,9 +124,9 @@ def _link(source: str, target: str) -> None:
 
 def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
     """Build, and return the image's id."""
-    command = Command(argv=build_argv(view), timeout_seconds=_BUILD_SECONDS, environment=shop.proxies)
+    command = Command(argv=DETACHED + build_argv(view), timeout_seconds=_BUILD_SECONDS, environment=shop.proxies)
     log.line(f"$ {command.as_shell()}")
-    with step(shop.report, f"building {_WHAT[role]}"):
+    with step(shop.report, f"building {_WHAT[role]}"), hold(f"{view.context}/build"):
         code = shop.runner.stream(command, log.line, shop.report.tick)
     if code != 0:
         raise Unavailable(

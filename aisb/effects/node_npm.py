@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aisb.assets import asset_path
 from aisb.domain.images import NODE_VERSION, NPM, NPM_VERSION, NodePin, PinnedBase, node_package
 from aisb.effects.host import find_program
+from aisb.effects.hold import DETACHED, HELD, hold
 from aisb.effects.lending import lend
 from aisb.effects.process import Command
 from aisb.effects.progress import step
@@ -50,12 +51,12 @@ def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: s
         shop.report.tick()
 
     with step(shop.report, f"node {NODE_VERSION} from npm's registry{where}"):
-        command = (
-            _host_npm(shop, npm, packages, folder, secrets)
-            if npm
-            else _container_npm(shop, base, packages, folder, secrets)
-        )
-        code = shop.runner.stream(command, on_line, shop.report.tick)
+        if npm:
+            code = shop.runner.stream(_host_npm(shop, npm, packages, folder, secrets), on_line, shop.report.tick)
+        else:
+            with hold(folder):
+                command = _container_npm(shop, base, packages, folder, secrets)
+                code = shop.runner.stream(command, on_line, shop.report.tick)
     if code != 0:
         raise Unavailable(f"npm could not fetch {' and '.join(packages)}", hint="\n".join(lines[-20:]))
 
@@ -93,8 +94,9 @@ def _container_npm(
 ) -> Command:
     mounts = (
         Mount(asset_path("templates", "setup.sh"), "/run/aisb-build/setup", read_only=True),
+        Mount(f"{folder}/{HELD}", f"/run/aisb-build/{HELD}", read_only=True),
         Mount(folder, "/run/aisb-fetched", read_only=False),
         *(Mount(path, f"/run/secrets/{name}", read_only=True) for name, path in secrets.items()),
     )
-    argv = container_argv(shop.podman, base.source, packages, mounts)
+    argv = DETACHED + container_argv(shop.podman, base.source, packages, mounts)
     return Command(argv=argv, timeout_seconds=_SECONDS, environment=shop.proxies)

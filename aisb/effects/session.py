@@ -43,11 +43,9 @@ def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) 
     """
     session = Session(run, f"{parent}/{run}")
     os.makedirs(parent, mode=0o711, exist_ok=True)
-    os.mkdir(session.path, 0o711)
-    os.mkdir(session.files, 0o755)
-    os.mkdir(session.sockets, 0o711)
-    os.mkdir(f"{session.files}/gate", 0o755)
-    for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711)):
+    gate = f"{session.files}/gate"
+    for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711), (gate, 0o755)):
+        os.mkdir(directory)
         os.chmod(directory, mode)
     for name, text in files.items():
         _write_public(f"{session.files}/{name}", text)
