@@ -1,0 +1,130 @@
+"""What a gate reads, as the real squid, nft and shellcheck take it: a warning is a failure."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.domain.policy import policy_json
+from aisb.domain.reduce import reduce_names
+from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
+from aisb.render.gate_files import gate_entrypoint, gate_files
+from tests.tools.gate_box import SYSTEMS, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# In a mount namespace of its own: the files where a gate has them, below the system's folder.
+PARSE = """
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$1/run"
+mkdir -p "$1/run/aisb/conf" "$1/run/squid"
+mount --bind "$2" "$1/run/aisb/conf"
+cp "$2"/gate.key "$2"/gate.crt "$1/run/squid/"
+exec chroot "$1" /usr/sbin/squid -k parse -f /run/aisb/conf/squid.conf
+"""
+
+POLICIES: dict[str, tuple[NameEntry, ...]] = {
+    "one name": (NameEntry("a.test", TREE, WEB_PORTS),),
+    "every kind": (
+        NameEntry("a.test", TREE, WEB_PORTS),
+        NameEntry("a.test", EXACT, (22,)),
+        NameEntry("x.a.test", TREE, (22, 5432)),
+        NameEntry("b.test", BELOW, (443,)),
+        NameEntry("b.test", EXACT, (80,)),
+        NameEntry("_srv.c.test", EXACT, (65535,)),
+        NameEntry("xn--mnchen-3ya.test", TREE, WEB_PORTS),
+        NameEntry("aisb.internal", TREE, WEB_PORTS),
+    ),
+    "ten thousand names": tuple(NameEntry(f"n{number}.test", TREE, WEB_PORTS) for number in range(10_000)),
+}
+HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1", "127.0.0.1")
+
+
+def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...] = HOST) -> dict[str, str]:
+    return gate_files(names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}", idle_seconds=600)
+
+
+@pytest.fixture(params=SYSTEMS.values(), ids=SYSTEMS.keys())
+def system(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What squid says to the files."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x")
+    run("openssl", "req", "-x509", *key, "-keyout", str(folder / "gate.key"), "-out", str(folder / "gate.crt"))
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-euc", PARSE, "sh", system, str(folder)],
+        check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def complaints(output: str) -> list[str]:
+    return [line for line in output.splitlines() if any(word in line for word in ("WARNING", "ERROR", "FATAL"))]
+
+
+@pytest.mark.parametrize("names", POLICIES.values(), ids=POLICIES.keys())
+def test_squid_takes_its_configuration_without_a_warning(
+    system: str, tmp_path: Path, names: tuple[NameEntry, ...]
+) -> None:
+    done = parse(system, tmp_path, files_of(names))
+
+    assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
+    assert "Processing: http_access deny all" in done.stdout
+
+
+def test_squid_takes_the_allowlist_of_any_policy(system: str, tmp_path: Path) -> None:
+    """squid dies on a name after the tree that holds it, and warns of the other order."""
+    chance = random.Random(7)
+    labels = ("a", "b", "c")
+    entries = [
+        NameEntry(
+            ".".join(chance.choices(labels, k=chance.randint(1, 4))) + ".test",
+            chance.choice(MATCHES),
+            chance.choice([WEB_PORTS, (22,), (443,), (80, 443, 5432)]),
+        )
+        for _ in range(400)
+    ]
+    for count in (3, 20, 100):
+        names = reduce_names(chance.sample(entries, count))
+        done = parse(system, tmp_path, files_of(names))
+        assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
+
+
+def test_a_name_that_squid_would_stumble_over_is_seen(system: str, tmp_path: Path) -> None:
+    """The check is one: what squid does not like turns it red."""
+    files = files_of(POLICIES["one name"])
+    for allowlist in (".a.test\nx.a.test\n", "x.a.test\n.a.test\n"):
+        done = parse(system, tmp_path, files | {"allowlist": allowlist})
+        assert complaints(done.stdout)
+
+
+@pytest.mark.parametrize("names", POLICIES.values(), ids=POLICIES.keys())
+@pytest.mark.parametrize("host", [(), HOST, tuple(f"198.51.{n // 250}.{n % 250}" for n in range(1000))], ids=len)
+def test_nft_takes_the_ruleset(tmp_path: Path, names: tuple[NameEntry, ...], host: tuple[str, ...]) -> None:
+    ruleset = tmp_path / "gate.nft"
+    ruleset.write_text(files_of(names, host)["gate.nft"])
+
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--net", "nft", "--check", "--file", str(ruleset)],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_shellcheck_has_nothing_to_say_about_the_entrypoint(tmp_path: Path) -> None:
+    script = tmp_path / "entrypoint"
+    script.write_text(gate_entrypoint())
+    os.chmod(script, 0o755)
+
+    done = subprocess.run(["shellcheck", str(script)], check=False, capture_output=True, text=True)
+
+    assert done.stdout == ""
