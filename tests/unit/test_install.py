@@ -161,6 +161,7 @@ def test_a_first_installation_that_fails_leaves_nothing(box: Box, fault: str) ->
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_installation_that_is_interrupted_leaves_nothing(box: Box, number: signal.Signals) -> None:
     """As Ctrl-C does it, to the whole group."""
+    box.change("says", "waiting\n")
     os.mkfifo(f"{box.checkout}/waits")
     with subprocess.Popen(
         box.argv("env", f"--default-signal={number.name[3:]}", f"{box.checkout}/install.sh"),
