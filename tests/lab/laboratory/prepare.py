@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 
     from laboratory.world import World
 
-IMAGE_BUILD = ("aisb", "build")
-"""Run in the machine's network with the environment of `account.environment` (AISB_BASE_IMAGE among it)."""
+IMAGE_BUILD = """
+aisb build
+for name in aisb-sandbox aisb-gate; do
+    podman images --quiet --filter "reference=localhost/$name" | tail -n +5 | xargs -r podman rmi >&2 || :
+done
+"""
+"""
+Run by `sh -e` in the machine's network, with the environment of `account.environment` (AISB_BASE_IMAGE among it).
+Of each image the newest four are kept: a changing tree would fill the disk.
+"""
 
 IMAGE_INPUTS = ("pyproject.toml", "aisb", "gate", "templates")
 INSTALL_SECONDS = 600.0
@@ -111,9 +119,12 @@ def _install(running: World, listing: Listing, *, again: bool) -> bool:
 
 
 def _build_images(running: World, listing: Listing, *, again: bool) -> bool:
-    inputs = {path: value for path, value in listing.items() if path.split("/")[0] in IMAGE_INPUTS}
-    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-    return _step(running, "building images", IMAGE_BUILD, digest, seconds=BUILD_SECONDS, again=again)
+    digest = hashlib.sha256()
+    for path in sorted(listing):
+        if path.split("/")[0] in IMAGE_INPUTS:
+            digest.update(f"{path}\0".encode() + (running.host.home / "tree" / path).read_bytes())
+    build = ("sh", "-ec", IMAGE_BUILD)
+    return _step(running, "building images", build, digest.hexdigest(), seconds=BUILD_SECONDS, again=again)
 
 
 def _step(running: World, title: str, argv: tuple[str, ...], digest: str, *, seconds: float, again: bool) -> bool:

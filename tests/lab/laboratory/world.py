@@ -89,11 +89,30 @@ def stop(host: Host) -> None:
     End everything that runs in the host, by control group, and its daemons, by id.
     """
     processes = _saved(host)
+    group = None
     if "holder" in processes and is_alive(processes["holder"]):
         with contextlib.suppress(OSError):
-            Path(_groups(host, processes["holder"].pid), "cgroup.kill").write_text("1")
+            group = os.open(_groups(host, processes["holder"].pid), os.O_RDONLY)
+            with open("cgroup.kill", "w", opener=lambda name, flags: os.open(name, flags, dir_fd=group)) as file:
+                file.write("1")
     kill(processes.values())
     host.state.unlink(missing_ok=True)
+    if group is not None:
+        _remove_group(group, os.path.basename(host.group))
+
+
+def _remove_group(group: int, name: str) -> None:
+    """
+    Take away an ended host's control groups; the descriptor keeps their file system within reach.
+    """
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(group):
+            if entry.is_dir():
+                os.rmdir(entry.name, dir_fd=group)
+        above = os.open("..", os.O_RDONLY, dir_fd=group)
+        os.rmdir(name, dir_fd=above)
+        os.close(above)
+    os.close(group)
 
 
 def need_registry(host: Host) -> None:
