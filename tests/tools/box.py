@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, ROOT]
 
+PODMAN_SECCOMP = "/usr/share/containers/seccomp.json"
 CAPABILITIES = (6, 7, 8, 12)
 LAST_CAPABILITY = 63
 HOME = "/home/sandbox"
@@ -147,8 +148,8 @@ def _write_plan(box: Box, scratch: str) -> str:
     compileall.compile_dir(programs, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     _write(os.path.join(programs, "entrypoint"), text)
     os.chmod(os.path.join(programs, "entrypoint"), 0o755)
-    with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
-        _write(os.path.join(scratch, "seccomp.json"), seccomp_json(file.read()))
+    with open(PODMAN_SECCOMP, encoding="utf-8") as profile:
+        _write(os.path.join(scratch, "seccomp.json"), seccomp_json(profile.read()))
     gate = ("/run/aisb/gate",) if box.gate else ()
     own = {
         "mode": f"{box.mode}\n",

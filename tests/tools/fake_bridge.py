@@ -30,6 +30,7 @@ class FakeBridge:
         self.names = names | {PROBE}
         self.serve = serve or answer_http
         self.asked: list[str] = []
+        self._clients: set[socket.socket] = set()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         os.chmod(path, 0o666)
@@ -42,39 +43,47 @@ class FakeBridge:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self._clients.add(client)
             threading.Thread(target=self._talk, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening and take the socket away."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        """Stop listening, hang up on everybody, and take the socket away."""
+        for end in (self._listener, *self._clients):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         if os.path.exists(self.path):
             os.unlink(self.path)
 
     def _talk(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client:
-            while True:
-                head = read_head(client)
-                if not head:
-                    return
-                line = head.split(b"\r\n", 1)[0].decode()
-                self.asked.append(line)
-                method, target, _ = line.split(" ")
-                if method == "RESOLVE":
-                    is_allowed = target in self.names
-                    client.sendall(b"AISB/1 200 allowed\r\n\r\n" if is_allowed else b"AISB/1 403 dns\r\n\r\n")
-                    continue
-                host = target.removeprefix("http://").partition("/")[0]
-                if host.rpartition(":")[0] not in self.names and host not in self.names:
-                    client.sendall(DENIED)
-                    return
-                if method == "CONNECT":
-                    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                    self.serve(client, host)
-                else:
-                    send_page(client, host)
+        try:
+            with contextlib.suppress(OSError), client:
+                self._answer(client)
+        finally:
+            self._clients.discard(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        while True:
+            head = read_head(client)
+            if not head:
                 return
+            line = head.split(b"\r\n", 1)[0].decode()
+            self.asked.append(line)
+            method, target, _ = line.split(" ")
+            if method == "RESOLVE":
+                is_allowed = target in self.names
+                client.sendall(b"AISB/1 200 allowed\r\n\r\n" if is_allowed else b"AISB/1 403 dns\r\n\r\n")
+                continue
+            host = target.removeprefix("http://").partition("/")[0]
+            if host.rpartition(":")[0] not in self.names and host not in self.names:
+                client.sendall(DENIED)
+                return
+            if method == "CONNECT":
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                self.serve(client, host)
+            else:
+                send_page(client, host)
+            return
 
 
 def read_head(client: socket.socket) -> bytes:

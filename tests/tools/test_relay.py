@@ -173,11 +173,15 @@ def test_a_server_that_speaks_first_is_heard(gate: str) -> None:
         client.sendall(b"SSH-2.0-stub\r\n")
         client.sendall(client.recv(100))
 
-    with fake_bridge(gate, "allowed.test", serve=serve), contextlib.closing(Rig(gate)) as rig:
-        with rig.dial("allowed.test", 22) as client:
-            assert client.recv(100) == b"SSH-2.0-stub\r\n"
-            client.sendall(b"hello")
-            assert read_all(client) == b"hello"
+    with (
+        fake_bridge(gate, "allowed.test", serve=serve),
+        contextlib.closing(Rig(gate)) as rig,
+        rig.dial("allowed.test", 22) as client,
+    ):
+        assert client.recv(100) == b"SSH-2.0-stub\r\n"
+        client.sendall(b"hello")
+        assert read_all(client) == b"hello"
+        client.close()
 
 
 def test_a_denied_client_is_reset(bridge: FakeBridge, rig: Rig) -> None:
