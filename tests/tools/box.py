@@ -8,17 +8,25 @@ made by hand, so that the real entrypoint, nft, ip, relay and launcher run in it
 from __future__ import annotations
 
 import compileall
+import contextlib
 import ctypes
 import fcntl
 import json
 import os
 import py_compile
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pexpect.fdpexpect import fdspawn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -93,26 +101,53 @@ def run_box(box: Box, timeout_seconds: float = 30.0, stdin: int | None = None) -
     return Ended(code=process.returncode, stdout=stdout, stderr=stderr.decode("utf-8", "replace"), phases=lines)
 
 
-def start_box(box: Box, scratch: str, stdin: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
+@contextlib.contextmanager
+def terminal_box(box: Box, rows: int, columns: int) -> Iterator[tuple[fdspawn, subprocess.Popen[bytes]]]:
+    """A box on a terminal of its own, and what a person at it would see."""
+    screen, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chmod(scratch, 0o755)
+        process, phases = start_box(box, scratch, stdin=terminal, output=terminal)
+        os.close(terminal)
+        try:
+            yield watch_screen(screen), process
+        finally:
+            process.kill()
+            process.wait()
+            os.close(screen)
+            os.close(phases)
+
+
+def watch_screen(screen: int) -> fdspawn:
+    """What reads and types at the other end of a terminal. The first process of a box does without its library."""
+    from pexpect.fdpexpect import fdspawn
+
+    return fdspawn(screen, timeout=10)
+
+
+def start_box(
+    box: Box, scratch: str, stdin: int | None = None, output: int = subprocess.PIPE
+) -> tuple[subprocess.Popen[bytes], int]:
     """Start a box; its files lie in `scratch`. Returns the process and the reading end of the phases."""
-    plan = _write_plan(box, scratch)
-    variables = _high(os.memfd_create("variables"))
+    variables = os.memfd_create("variables")
     block = box.variables
     if block is None:
         block = b"".join(name + b"=" + value + b"\0" for name, value in VARIABLES.items())
     os.write(variables, block)
-    reader, writer = (_high(end) for end in os.pipe())
+    reader, writer = os.pipe()
+    # Out of the way of 3 and 4, where the first process of the box will put them.
+    variables, writer = _high(variables), _high(writer)
+    plan = _write_plan(box, scratch, (variables, writer))
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user", "--map-auto"]
-    # bash puts the descriptors where podman would; dash knows those below 10 only.
-    give = f"exec 3<&{variables} 4>&{writer}; " if box.has_descriptors else ""
-    shell = f'{give}exec "$@" {variables}<&- {writer}>&- {reader}>&-'
-    argv = ["bash", "-c", shell, "bash", "unshare", *user, "--net", "--mount", "--pid", "--ipc", "--uts", "--fork"]
+    argv = ["unshare", *user, "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
     process = subprocess.Popen(
-        [*argv, "--kill-child", sys.executable, os.path.abspath(__file__), plan, *box.command],
+        [*argv, sys.executable, os.path.abspath(__file__), plan, *box.command],
         stdin=subprocess.DEVNULL if stdin is None else stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=(variables, writer, reader),
+        stdout=output,
+        stderr=output,
+        pass_fds=(variables, writer),
+        start_new_session=True,
     )
     os.close(variables)
     os.close(writer)
@@ -126,7 +161,7 @@ def _high(descriptor: int) -> int:
     return high
 
 
-def _write_plan(box: Box, scratch: str) -> str:
+def _write_plan(box: Box, scratch: str, descriptors: tuple[int, int]) -> str:
     from aisb.render.sandbox import entrypoint, mount_targets, ruleset
     from aisb.render.seccomp import seccomp_json
 
@@ -166,8 +201,13 @@ def _write_plan(box: Box, scratch: str) -> str:
         os.chmod(os.path.join(scratch, name), 0o755)
     plan = os.path.join(scratch, "plan.json")
     fields = ("environment", "capabilities", "has_seccomp", "has_no_new_privileges", "extra_mounts", "before", "gate",
-              "has_v6", "home_owner")  # fmt: skip
-    _write(plan, json.dumps({name: getattr(box, name) for name in fields} | {"programs": list(box.programs)}))
+              "has_v6", "home_owner", "has_descriptors")  # fmt: skip
+    _write(
+        plan,
+        json.dumps(
+            {name: getattr(box, name) for name in fields} | {"programs": list(box.programs), "descriptors": descriptors}
+        ),
+    )
     return plan
 
 
@@ -241,6 +281,10 @@ def main() -> None:
     scratch = os.path.dirname(sys.argv[1])
     with open(os.path.join(scratch, "seccomp.json"), encoding="utf-8") as file:
         profile = json.load(file)
+    if os.isatty(0):
+        # As the container's runtime does: the first process leads the session of its terminal.
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     _enter_root(plan, scratch)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w", encoding="utf-8") as file:
@@ -258,6 +302,10 @@ def main() -> None:
         confine(profile)
     elif plan["has_no_new_privileges"]:
         libc.prctl(38, 1, 0, 0, 0)
+    for number, descriptor in zip((3, 4), plan["descriptors"], strict=True):
+        if plan["has_descriptors"]:
+            os.dup2(descriptor, number)
+        os.close(descriptor)
     command = [os.fsencode(word) for word in sys.argv[2:]]
     os.execve("/usr/libexec/aisb/entrypoint", [b"/usr/libexec/aisb/entrypoint", *command], plan["environment"])
 
