@@ -20,7 +20,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from dnslib import AAAA, QTYPE, RCODE, RR, A, DNSRecord
+from dnslib import AAAA, QTYPE, RCODE, RR, A, DNSError, DNSRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,9 @@ class Internet:
             self._listen(address, 22, self._banner)
             self._listen(address, 5432, self._echo)
             self._listen(address, 8443, self._https)
-        self._listen(NAME_SERVER, 853, self._echo)
+        for address, port in ((NAME_SERVER, 853), ("192.168.1.1", 53), ("192.168.1.1", 853)):
+            self._listen(address, port, self._echo)
+        threading.Thread(target=self._packets, args=("203.0.113.11", 443), daemon=True).start()
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         datagrams.bind((NAME_SERVER, 53))
         with open(f"{self._directory}/ready", "w", encoding="utf-8"):
@@ -67,13 +69,21 @@ class Internet:
             question, source = datagrams.recvfrom(4096)
             try:
                 datagrams.sendto(self._answer(question), source)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, DNSError) as error:
                 self.record(address=NAME_SERVER, port=53, kind="error", error=repr(error))
 
     def _listen(self, address: str, port: int, handle: Callable[[socket.socket, str, int], None]) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listener = socket.create_server((address, port), family=family, backlog=1024)
         threading.Thread(target=self._accept, args=(listener, address, port, handle), daemon=True).start()
+
+    def _packets(self, address: str, port: int) -> None:
+        packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        packets.bind((address, port))
+        while True:
+            packet, source = packets.recvfrom(4096)
+            self.record(address=address, port=port, kind="packet")
+            packets.sendto(packet, source)
 
     def _accept(
         self, listener: socket.socket, address: str, port: int, handle: Callable[[socket.socket, str, int], None]
