@@ -68,6 +68,7 @@ REFUSED = frozenset(
         "umount",
         "umount2",
         "unshare",
+        "userfaultfd",
     }
 )
 

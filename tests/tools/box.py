@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, ROOT]
+sys.path.insert(0, ROOT)
 
 PODMAN_SECCOMP = "/usr/share/containers/seccomp.json"
 CAPABILITIES = (6, 7, 8, 12)
@@ -274,7 +274,7 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
 
 def main() -> None:
     """Make the box and become its entrypoint."""
-    from confine import confine
+    from tests.tools.confine import confine
 
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
