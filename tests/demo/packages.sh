@@ -2,12 +2,13 @@
 # The distribution's packages that the demo needs. Read by the demo's scripts, not run.
 
 # podman's own network wants nft or iptables, by its age; mmdebstrap makes the base where no registry can be reached.
-readonly PACKAGES=(podman uidmap crun netavark aardvark-dns skopeo nftables iptables mmdebstrap
+PACKAGES=(podman uidmap crun netavark aardvark-dns skopeo nftables iptables mmdebstrap
 	debian-archive-keyring ca-certificates python3 python3-venv util-linux)
 # What tells that they are there, where there is no dpkg.
 readonly PROGRAMS=(podman newuidmap skopeo python3 unshare setpriv)
 
 missing=()
+: "${log:?lib.sh comes first}"
 
 # The way out for builds and for the gate: podman 5 wants pasta, older ones take slirp4netns.
 network_packages() {
@@ -40,6 +41,8 @@ find_missing() {
 # Install what is missing; the arguments come before apt-get (sudo, or nothing).
 install_missing() {
 	local apt=("$@" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+	mkdir -p -- "$(dirname -- "$log")"
+	: >"$log"
 	step 'packages: reading what there is (apt-get update)' "${apt[@]}" update
 	step "packages: installing ${missing[*]}" "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"
 }
