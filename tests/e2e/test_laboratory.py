@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.e2e.lab import LABORATORY
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab
@@ -215,6 +218,23 @@ def test_the_name_server_answers_as_the_test_wants(lab: Lab) -> None:
     )
 
     assert result.text.split() == ["203.0.113.10", "127.0.0.1", "2", "2", "203.0.113.11", "x.allowed.test"]
+
+
+def test_the_machine_network_is_another_one(lab: Lab) -> None:
+    """What builds images reaches the machine's network and not the fake internet."""
+    argv = (
+        f"{LABORATORY}/host",
+        lab.name,
+        "--",
+        "sh",
+        "-c",
+        "ip -o -4 addr show tap0; getent hosts allowed.test; echo $?",
+    )
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+
+    assert "10.0.2.100/24" in done.stdout
+    assert done.stdout.endswith("\n2\n")
 
 
 def test_git_clones_over_https(lab: Lab) -> None:

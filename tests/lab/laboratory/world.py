@@ -11,7 +11,6 @@ The long-lived part of a host: the processes that hold its namespaces, started o
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -50,11 +49,7 @@ class World(NamedTuple):
     @property
     def groups(self) -> str:
         """Where the host's control groups are, seen from outside."""
-        return _groups(self.host, self.holder)
-
-
-def _groups(host: Host, holder: int) -> str:
-    return f"/proc/{holder}/root/sys/fs/cgroup/{host.group}"
+        return f"/proc/{self.holder}/root/sys/fs/cgroup/{self.host.group}"
 
 
 def _saved(host: Host) -> dict[str, Process]:
@@ -86,33 +81,13 @@ def need(host: Host) -> World:
 
 def stop(host: Host) -> None:
     """
-    End everything that runs in the host, by control group, and its daemons, by id.
+    End everything that runs in the host, by control group; what it left in the cache stays.
     """
-    processes = _saved(host)
-    group = None
-    if "holder" in processes and is_alive(processes["holder"]):
-        with contextlib.suppress(OSError):
-            group = os.open(_groups(host, processes["holder"].pid), os.O_RDONLY)
-            with open("cgroup.kill", "w", opener=lambda name, flags: os.open(name, flags, dir_fd=group)) as file:
-                file.write("1")
-    kill(processes.values())
+    machine.need_root()
+    end = str(PARTS / "end.sh")
+    machine.output("unshare", "--mount", "--propagation", "private", end, host.group)
+    kill(_saved(host).values())
     host.state.unlink(missing_ok=True)
-    if group is not None:
-        _remove_group(group, os.path.basename(host.group))
-
-
-def _remove_group(group: int, name: str) -> None:
-    """
-    Take away an ended host's control groups; the descriptor keeps their file system within reach.
-    """
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(group):
-            if entry.is_dir():
-                os.rmdir(entry.name, dir_fd=group)
-        above = os.open("..", os.O_RDONLY, dir_fd=group)
-        os.rmdir(name, dir_fd=above)
-        os.close(above)
-    os.close(group)
 
 
 def need_registry(host: Host) -> None:
