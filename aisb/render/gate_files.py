@@ -153,6 +153,7 @@ def gate_files(
         # squid fills in what the helper said.
         "denied": "403 Access denied by egress policy\n%O",
         "gate.nft": gate_ruleset(host_addresses),
+        "hosts": f"127.0.0.1 {PROBE_NAME}\n",
         "idle": f"{idle_seconds}\n",
         "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
         "policy.json": policy_json,

@@ -30,7 +30,7 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
     files = files_of(NAMES, HOST)
 
     assert sorted(files) == [
-        "allowlist", "denied", "gate.nft", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
+        "allowlist", "denied", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
     ]  # fmt: skip
     for name, text in files.items():
         golden(f"gate/{name}", text)
