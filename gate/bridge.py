@@ -59,6 +59,7 @@ class Bridge:
             self.end(fault)
         handlers = {"open": self._open, "close": self._close, "status": self._status}
         Control(self._loop, f"{self._base}/ctl.sock", handlers)
+        self._lifetime.used()
         say_ready("ready")
         log("ready")
 
@@ -123,5 +124,9 @@ def main() -> None:
     """Run the gate: the first argument is squid's process id."""
     raise_descriptor_limit()
     loop = Loop()
-    Bridge(loop, BASE, int(sys.argv[1])).start()
+    try:
+        Bridge(loop, BASE, int(sys.argv[1])).start()
+    except (OSError, ValueError) as error:
+        say_ready(f"failed {error}")
+        raise
     loop.run()

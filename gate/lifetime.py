@@ -17,7 +17,7 @@ from gate.loop import READ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gate.loop import Loop
+    from gate.loop import Loop, Timer
 
 # How often the lock is tried once the time has come and somebody still holds it.
 RETRY_SECONDS = 10.0
@@ -31,11 +31,12 @@ class Lifetime:
         self._idle_seconds = idle_seconds
         self._end = end
         self._lock = os.open(f"{base}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._timer = loop.after(idle_seconds, self._try_to_end)
+        self._timer: Timer | None = None
 
     def used(self) -> None:
-        """A run has begun or ended: the time starts anew."""
-        self._timer.cancel()
+        """The gate is ready, or a run has begun or ended: the time starts anew."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._loop.after(self._idle_seconds, self._try_to_end)
 
     def watch_squid(self, pid: int) -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from gate.loop import Loop
     from gate.squid_log import LogLine
 
-_RUN = re.compile(r"[0-9a-f]{8}")
+# All zeros is the probe's.
+_RUN = re.compile(r"(?!0{8})[0-9a-f]{8}")
 _BACKLOG = 1024
 _ACCEPTS_A_TURN = 64
 

@@ -27,11 +27,15 @@ PRIVATE_V4 = (
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
     "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
 )  # fmt: skip
-# The forms that carry an IPv4 address: compatible, mapped, translated (two), Teredo and 6to4.
 _MAPPED_V6 = "::ffff:0:0/96"
-_CARRIERS_V6 = ("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")
-_PRIVATE_V6 = ("fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8")
-PRIVATE_V6 = (*_CARRIERS_V6[:1], _MAPPED_V6, *_CARRIERS_V6[1:], *_PRIVATE_V6)
+_MULTICAST_V6 = "ff00::/8"
+# First the forms that carry an IPv4 address: compatible, mapped, translated (two), Teredo and 6to4.
+PRIVATE_V6 = (
+    "::/96", _MAPPED_V6, "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16",
+    "fc00::/7", "fe80::/10", "fec0::/10", _MULTICAST_V6,
+)  # fmt: skip
+# squid holds IPv4 addresses in the mapped form, and "no address", which a name that does not resolve has, as all ones.
+_NOT_FOR_SQUID = (_MAPPED_V6, _MULTICAST_V6)
 
 # As a file: squid splits this at blanks, knows no quotes, and takes a parenthesis for a function of its own.
 HELPER = "/usr/bin/python3 -I -S /usr/libexec/aisb/gate/helper.py"
@@ -98,9 +102,8 @@ def squid_conf(names: Iterable[NameEntry], host_addresses: Iterable[str]) -> str
 
 
 def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
-    # squid holds IPv4 addresses in the mapped form, so that network would be all of IPv4; and it warns
-    # about an address that one of the networks covers already.
-    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text != _MAPPED_V6]
+    # squid warns about an address that one of the networks covers already.
+    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text not in _NOT_FOR_SQUID]
     own = {ip_address(text) for text in host_addresses}
     uncovered = (address for address in own if not any(address in network for network in networks))
     return (*map(str, networks), *sorted(map(str, uncovered)))

@@ -190,9 +190,12 @@ class GateBox:
         idle_seconds: float = 600,
         capabilities: tuple[int, ...] = CAPABILITIES,
         extra_mounts: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
+        resolv_conf: str = "nameserver 203.0.113.53\n",
         host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
     ) -> None:
-        self._world = world
+        self.world = world
+        self._resolv_conf = resolv_conf
         self._names = names
         self._replaced = list(replaced)
         self._system = system
@@ -200,7 +203,7 @@ class GateBox:
         self._plan = {
             "capabilities": capabilities,
             "extra_mounts": extra_mounts,
-            "environment": ENVIRONMENT,
+            "environment": environment or ENVIRONMENT,
             "system": system,
         }
         self._host_addresses = host_addresses
@@ -227,7 +230,7 @@ class GateBox:
         reader, writer = os.pipe()
         # bash puts the descriptor where podman would.
         shell = f'exec 3>&{writer} {writer}>&-; exec "$@"' if writer != 3 else 'exec "$@"'
-        argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self._world.gate}"]
+        argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
         self._process = subprocess.Popen(
@@ -236,15 +239,21 @@ class GateBox:
             pass_fds=(writer,),
         )
         os.close(writer)
-        with os.fdopen(reader, "rb") as pipe:
-            self.ready = pipe.readline().decode().strip()
+        self._pipe = os.fdopen(reader, "rb", buffering=0)
+        self.ready = self._pipe.readline().decode().strip()
         self.ready_seconds = time.monotonic() - begun
+
+    def holders(self) -> set[str]:
+        """The programs of the gate that still have the pipe on which it said that it is ready."""
+        pipe = os.readlink(f"/proc/self/fd/{self._pipe.fileno()}")
+        return {name for name, pid in self.processes().items() if pipe in _open_files(pid)}
 
     def close(self) -> None:
         """End the gate, whatever state it is in, and remove its files."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._pipe.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def wait(self, seconds: float = 10) -> int:
@@ -278,13 +287,19 @@ class GateBox:
             return [json.loads(line) for line in file]
 
     def processes(self) -> dict[str, int]:
-        """The gate's processes: the name of each, and its id here."""
+        """The gate's own processes: `bridge`, `squid` and `helper`, and the id of each here."""
         assert self._process is not None
-        parents = [line.split(None, 2) for line in run("ps", "-eo", "pid=,ppid=,comm=").splitlines()]
+        parents = [line.split(None, 3) for line in run("ps", "-ww", "-eo", "pid=,ppid=,comm=,args=").splitlines()]
         ours = {self._process.pid}
-        while more := {int(pid) for pid, parent, _ in parents if int(parent) in ours} - ours:
+        while more := {int(pid) for pid, parent, *_ in parents if int(parent) in ours} - ours:
             ours |= more
-        return {name.strip(): int(pid) for pid, _, name in parents if int(pid) in ours}
+        marks = {"bridge": "gate.bridge", "helper": "gate/helper.py", "squid": "/usr/sbin/squid"}
+        return {
+            name: int(pid)
+            for pid, _, _, args in (fields for fields in parents if len(fields) == 4)
+            for name, mark in marks.items()
+            if int(pid) in ours and mark in args
+        }
 
     def _write_files(self) -> None:
         from aisb.domain.policy import policy_json
@@ -324,9 +339,13 @@ class GateBox:
         os.chmod(f"{programs}/entrypoint", 0o755)
         if self._system == "/":
             compileall.compile_dir(programs, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-        _write(f"{self.scratch}/resolv.conf", "nameserver 203.0.113.53\n")
+        _write(f"{self.scratch}/resolv.conf", self._resolv_conf)
         _write(f"{self.scratch}/seccomp.json", seccomp)
         _write(f"{self.scratch}/plan.json", json.dumps(self._plan))
+
+
+def _open_files(pid: int) -> set[str]:
+    return {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
 
 
 def _write(path: str, text: str) -> None:

@@ -18,6 +18,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from dnslib import AAAA, QTYPE, RCODE, RR, A, DNSError, DNSRecord
@@ -156,9 +157,13 @@ def _remember_sni(secure: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ss
 
 
 def _respond(client: socket.socket, path: str, address: str) -> None:
-    """`/size/N` sends N bytes; everything else says which server this is."""
-    body = b"x" * int(path.rpartition("/")[2]) if path.startswith("/size/") else f"hello from {address}\n".encode()
-    client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    """`/size/N` sends N bytes, `/slow/N` waits so many seconds after its head; else it says which server this is."""
+    kind, _, count = path.removeprefix("/").partition("/")
+    body = b"x" * int(count) if kind == "size" else f"hello from {address}\n".encode()
+    client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body))
+    if kind == "slow":
+        time.sleep(float(count))
+    client.sendall(body)
 
 
 if __name__ == "__main__":

@@ -458,6 +458,15 @@ def test_a_name_that_leads_inward_is_not_followed(path: str, gate: GateBox, worl
     assert record(gate, path, "host", "decision", "reason", lines=4) == [(name, "deny", "private-address")] * 4
 
 
+def test_a_name_that_leads_nowhere_is_no_refusal(path: str, gate: GateBox) -> None:
+    """Which of its errors squid gives for it differs between its versions."""
+    assert say(path, get_and_close("http://nowhere.allowed.test/")).status in (502, 503)
+    assert say(path, connect("nowhere.allowed.test:22")).status in (500, 503)
+    # Nothing but TLS comes out of a tunnel to port 443, squid's page neither.
+    assert https(path, "nowhere.allowed.test:443", "nowhere.allowed.test") == Heard(b"", pytest.approx(0, abs=2), True)
+    assert set(record(gate, path, "decision", "reason", lines=3)) == {("allow", "")}
+
+
 def test_no_address_is_looked_up_by_its_reverse_name(path: str, world: World) -> None:
     for words in (get("http://203.0.113.11/"), connect("203.0.113.11:443"), connect("[2001:db8::11]:443")):
         say(path, words)

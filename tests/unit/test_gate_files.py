@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from ipaddress import IPv6Address, ip_network
 from itertools import combinations
 
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
@@ -59,7 +59,14 @@ def test_squid_is_not_told_twice_about_an_address() -> None:
     conf = squid_conf((), ("10.1.2.3", "203.0.113.2", "fe80::1", "2001:db8::2"))
 
     (line,) = [line for line in conf.splitlines() if line.startswith("acl private dst ")]
-    assert line.split()[-3:] == ["ff00::/8", "2001:db8::2", "203.0.113.2"]
+    assert line.split()[-3:] == ["fec0::/10", "2001:db8::2", "203.0.113.2"]
+
+
+def test_a_name_without_an_address_is_not_taken_for_a_private_one() -> None:
+    """To squid "no address" is all ones, which the range of multicast addresses holds."""
+    (line,) = [line for line in squid_conf((), ()).splitlines() if line.startswith("acl private dst ")]
+
+    assert not any(IPv6Address(b"\xff" * 16) in ip_network(text) for text in line.split()[3:])
 
 
 def test_the_private_ranges_do_not_overlap() -> None:
