@@ -73,7 +73,7 @@ def _denial_in(line: str) -> tuple[str, int, str] | None:
 
 
 def _denial_line(host: str, port: int, reason: str, count: int) -> str:
-    where = show_authority(host, port) if port else host
+    where = show_authority(host, port) if port else host or "what was no request"
     times = f" ({count} times)" if count > 1 else ""
     entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE else ""
     return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {entry}" if entry else "")

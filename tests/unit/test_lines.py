@@ -82,6 +82,10 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
     ]
 
 
+def test_a_refusal_of_what_named_no_destination_says_so() -> None:
+    assert denial_lines([record("", 0, "bad-request")]) == ["denied what was no request: bad-request"]
+
+
 def test_a_flood_of_destinations_is_summed_up() -> None:
     lines = denial_lines([record(f"{number}.evil.test", 443, "not-listed") for number in range(25)])
 
