@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from aisb.cli.splitter import first_unknown_flag
@@ -43,6 +42,8 @@ def _late_flag(split: Split) -> str | None:
 
 
 def _looks_like_a_command(split: Split) -> str | None:
+    import shutil
+
     word = split.harness[0]
     if word.startswith("-") or " " in word or len(split.harness) < 2 or shutil.which(word) is None:
         return None

@@ -15,8 +15,8 @@ import shlex
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aisb.errors import CommandError
 
@@ -36,8 +36,7 @@ _RESET = (signal.SIGPIPE, signal.SIGXFSZ)
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """
     A program to run: argv, the seconds it may take, and the exit codes that mean success.
 
@@ -47,7 +46,7 @@ class Command:
     argv: tuple[str, ...]
     timeout_seconds: float
     ok: frozenset[int] = frozenset({0})
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = MappingProxyType({})
     input: bytes | None = None
     pass_fds: tuple[int, ...] = ()
     cwd: str = "/"
@@ -58,8 +57,7 @@ class Command:
         return shlex.join(self.argv)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(NamedTuple):
     """How a command ended. A signal n is -n, as `subprocess` has it."""
 
     code: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
@@ -212,5 +211,7 @@ def _keep_audit(session: Session, state: str) -> str:
     source = f"{session.path}/audit.jsonl"
     if not os.path.exists(source):
         return ""
+    import shutil
+
     record = make_private(f"{state}/runs/{session.run}")
     return str(shutil.move(source, f"{record}/audit.jsonl"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.state import read_if_there
@@ -86,6 +85,9 @@ def _boot_id() -> str:
 
 def close_session(session: Session) -> None:
     """Remove the run's directory; a part that is gone already is no trouble."""
+    # Imported at a run's end, when nobody waits for a start.
+    import shutil
+
     shutil.rmtree(session.path, ignore_errors=True)
 
 

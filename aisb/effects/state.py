@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.errors import Unavailable
@@ -76,6 +75,9 @@ def make_private(path: str) -> str:
 
 def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part."""
+    # A warm start writes nothing, and need not pay for the import.
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
