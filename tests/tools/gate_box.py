@@ -401,7 +401,9 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "old"], check=True)
     os.chdir("/")
-    subprocess.run(["umount", "-l", "/old"], check=True)
+    # As often as something is mounted there: the old root may have been covered itself.
+    while not subprocess.run(["umount", "-l", "/old"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pass
     os.rmdir("/old")
     _mount("-o", "remount,ro", "/")
 
