@@ -193,17 +193,19 @@ def test_what_squid_would_tell_a_server(world: World, system: str, line: str, he
     assert set(request["headers"]) == {"host", "connection", header}
 
 
-@pytest.mark.parametrize(
-    ("wall", "words"),
-    [
-        (conf("url_rewrite_extras none\nstore_id_extras none\n"), get_and_close("http://allowed.test/")),
-        ((*BRIDGE, *HELPER, ("squid.conf", "dstdomain -n", "dstdomain")), connect(f"{EVIL}:443")),
-    ],
-    ids=["of a run", "of an address"],
-)
-def test_what_squid_would_ask_the_name_servers(world: World, system: str, wall: Replaced, words: bytes) -> None:
-    with gate_without(world, system, wall) as (_, path):
-        say(path, words, seconds=1)
+def test_what_squid_would_ask_the_name_servers_about_a_run(world: World, system: str) -> None:
+    """squid 5 asks for the client's name because of two defaults that nothing here uses; squid 6 does not."""
+    with gate_without(world, system, conf("url_rewrite_extras none\nstore_id_extras none\n")) as (_, path):
+        say(path, get_and_close("http://allowed.test/"))
+        asks = "PTR" in {kind for _, kind in world.asked()}
+
+    assert asks == (system == SYSTEMS["debian12"])
+
+
+def test_what_squid_would_ask_the_name_servers_about_an_address(world: World, system: str) -> None:
+    by_reverse_name = (("squid.conf", "dstdomain -n", "dstdomain"),)
+    with gate_without(world, system, BRIDGE, HELPER, by_reverse_name) as (_, path):
+        say(path, connect(f"{EVIL}:443"), seconds=1)
         assert "PTR" in {kind for _, kind in world.asked()}
 
 
