@@ -39,7 +39,7 @@ tick() {
 	exec {never}<> <(:)
 	while true; do
 		if [ -t 1 ]; then
-			printf '\r\033[Kdemo: %s ... %d s' "$1" $((SECONDS - started))
+			printf '\r\033[Kdemo: %.60s ... %d s' "$1" $((SECONDS - started))
 			read -rt 1 -u "$never" || true
 		else
 			read -rt 10 -u "$never" || true

@@ -43,8 +43,9 @@ install_missing() {
 	local apt=("$@" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
 	mkdir -p -- "$(dirname -- "$log")"
 	: >"$log"
+	say "packages: missing are ${missing[*]}"
 	step 'packages: reading what there is (apt-get update)' "${apt[@]}" update
-	step "packages: installing ${missing[*]}" "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"
+	step 'packages: installing what is missing (apt-get install)' "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"
 }
 
 # All packages, or exit with the one command that installs them.
