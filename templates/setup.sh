@@ -7,7 +7,8 @@ set -eu
 umask 022
 
 secrets=/run/secrets
-archives=/run/aisb-build
+archives=/run/aisb-archives
+held=/run/aisb-build/held
 scratch=/run/aisb-scratch
 
 # Both kinds of line are read by aisb, in the build's output.
@@ -22,7 +23,7 @@ fail() {
 watch_aisb() {
     grep -q aisb-build/setup /proc/1/cmdline || return 0
     while sleep 1; do
-        flock --nonblock --shared "$archives/held" true || continue
+        flock --nonblock --shared "$held" true || continue
         kill -KILL -1
         exit 1
     done
@@ -79,18 +80,19 @@ apt() {
     DEBIAN_FRONTEND=noninteractive apt-get --config-file="$scratch/apt.conf" --quiet --yes "$@"
 }
 
+# shellcheck disable=SC2016  # apt's own variable
+has_sources() { [ -n "$(apt indextargets --format '$(URI)')" ]; }
+
 install_packages() {
     configure_apt
     if ! apt update; then
         # The host's mirror may have another release only, or another architecture.
-        [ -d "$scratch/sources" ] || fail "apt could not read its package lists"
-        say "this machine's apt sources do not serve this base; trying its own"
         sed -i '/^Dir::Etc::Source/d' "$scratch/apt.conf"
+        { [ -d "$scratch/sources" ] && has_sources; } || fail "apt could not read its package lists"
+        say "this machine's apt sources do not serve this base; trying its own"
         apt update || fail "apt could read the package lists of neither this machine's sources nor the base's own"
     fi
-    # shellcheck disable=SC2016  # apt's own variable
-    [ -n "$(apt indextargets --format '$(URI)')" ] ||
-        fail "there is no apt source for this base, neither in it nor on this machine"
+    has_sources || fail "there is no apt source for this base, neither in it nor on this machine"
     apt upgrade || fail "apt could not bring the base up to date"
     apt install -- "$@" || fail "apt could not install: $*"
 }
@@ -331,7 +333,7 @@ step_finish() {
 shift
 step=$1
 shift
-if [ -f "$archives/held" ]; then
+if [ -f "$held" ]; then
     watch_aisb </dev/null >/dev/null 2>&1 &
 fi
 "step_$step" "$@"

@@ -23,7 +23,7 @@ from aisb.domain.images import (
 )
 from aisb.effects.base import need_base
 from aisb.effects.build_log import BuildLog, build_log
-from aisb.effects.hold import DETACHED, hold
+from aisb.effects.hold import DETACHED, HELD, hold
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.node import need_node
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _BUILD_SECONDS = 3600.0
 _TRIAL_SECONDS = 300.0
 _OPEN_FOLDER = 0o755
+_EPOCH = 946684800
 _WHAT = {SANDBOX: "the sandbox image", GATE: "the gate image"}
 
 
@@ -99,8 +100,9 @@ def _context(shop: Workshop, role: str, inputs: ImageInputs) -> Iterator[str]:
             _write(f"{folder}/{file.path}", file.data, file.mode)
         _write(f"{folder}/{CONTAINERFILE}", containerfile(role, inputs).encode(), 0o644)
         for name, _ in inputs.node.archives if role == SANDBOX else ():
-            _link(shop.archive(name), f"{folder}/build/{name}")
-        _open_folders(f"{folder}/programs")
+            _link(shop.archive(name), f"{folder}/archives/{name}")
+        _write(f"{folder}/build/{HELD}", b"", 0o644)
+        _make_alike(folder)
         yield folder
 
 
@@ -109,13 +111,23 @@ def _write(path: str, data: bytes, mode: int) -> None:
     write_whole(path, data, mode)
 
 
-def _open_folders(top: str) -> None:
-    """Whatever the umask is: COPY takes the modes of folders along."""
-    for folder, _, _ in os.walk(top):
-        os.chmod(folder, _OPEN_FOLDER)
+def _make_alike(top: str) -> None:
+    """
+    Give everything below `top` the same times, and folders the same mode whatever the umask is.
+
+    COPY takes the modes along. From 5.x on podman counts the times of what a step has mounted: without this no
+    layer would ever be used again.
+    """
+    for folder, _, files in os.walk(top, topdown=False):
+        for name in files:
+            os.utime(f"{folder}/{name}", (_EPOCH, _EPOCH))
+        if folder != top:
+            os.chmod(folder, _OPEN_FOLDER)
+            os.utime(folder, (_EPOCH, _EPOCH))
 
 
 def _link(source: str, target: str) -> None:
+    os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         os.link(source, target)
     except OSError:

@@ -44,7 +44,7 @@ class Podman(FakeRunner):
     def __init__(self, *answers: Finished) -> None:
         super().__init__(*answers)
         self.contexts: list[dict[str, str]] = []
-        self.secrets: list[dict[str, str]] = []
+        self.times: list[dict[str, float]] = []
 
     def run(self, command: Command) -> Finished:
         """See `Runner.run`. apt-config may be on the machine or not: it has nothing to say here."""
@@ -54,8 +54,7 @@ class Podman(FakeRunner):
         """See `Runner.stream`."""
         if "build" in command.argv:
             self.contexts.append(listing(command.argv[-1]))
-            given = [word.partition("id=")[2] for word in command.argv if word.startswith("--secret=")]
-            self.secrets.append({text.split(",src=")[0]: text.split(",src=")[1] for text in given})
+            self.times.append({path: os.stat(f"{command.argv[-1]}/{path}").st_mtime for path in self.contexts[-1]})
             with open(command.argv[command.argv.index("--iidfile") + 1], "w", encoding="ascii") as file:
                 file.write(f"sha256:{len(self.contexts)}")
         return super().stream(command, on_line, on_tick)
@@ -145,15 +144,20 @@ def test_the_context_is_the_listed_files(tmp_path: Path) -> None:
         "programs/gate": "0755",
         **{file.path: f"{file.mode:04o}" for file in inputs.sandbox_files if file.path.startswith("programs")},
     }
-    archives = {f"build/{name}" for name, _ in NODE_FROM_NPM.archives}
-    assert set(runner.contexts[0]) - set(sandbox) == {
-        ".",
-        "Containerfile",
-        "build",
-        "build/held",
-        "build/setup",
-        *archives,
-    }
+    archives = {f"archives/{name}" for name, _ in NODE_FROM_NPM.archives}
+    others = {".", "Containerfile", "build", "build/held", "build/setup", "archives", *archives}
+    assert set(runner.contexts[0]) - set(sandbox) == others
+
+
+def test_two_contexts_are_alike_to_the_second(tmp_path: Path) -> None:
+    """podman 5 counts the times of what a step has mounted: a new one would make every layer anew."""
+    runner = Podman(NO, YES, INSPECTED, NO, BUILT, YES, YES, NO, BUILT, YES, YES)
+    shop = make_shop(tmp_path, runner)
+    prepare(shop)
+
+    build_images(BuildRequest(SPEC), shop)
+
+    assert [{time for path, time in times.items() if path != "."} for times in runner.times] == [{946684800.0}] * 2
 
 
 def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
