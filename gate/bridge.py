@@ -14,7 +14,7 @@ import sys
 from aisb.domain.rules import Engine
 from gate.control import Control
 from gate.lifetime import Lifetime
-from gate.log_listener import LogListener
+from gate.log_listener import listen_for_log
 from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
 from gate.runs import Runs
@@ -44,7 +44,7 @@ class Bridge:
         self._squid = squid
         self._runs = Runs(loop, base, engine)
         self._probe = ProbeListener(loop)
-        self._log = LogListener(loop, self._runs.logged)
+        listen_for_log(loop, self._runs.logged)
         self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
         self._lifetime.watch_squid(squid)
         self._lifetime.watch_signals()

@@ -6,14 +6,14 @@ Answers come in the order in which they are ready; who asks one thing at a time 
 
 from __future__ import annotations
 
-import _socket
 import json
-import os
 from typing import TYPE_CHECKING
 
+from gate.listening import listen_at, take_in
 from gate.loop import READ
 
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable, Mapping
 
     from gate.loop import Loop
@@ -22,30 +22,18 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, object], Reply], None]
 
 _LONGEST_LINE = 4096
+_BACKLOG = 64
 
 
 class Control:
     """Listens at `path`, and answers each line by the handler of its `op`."""
 
     def __init__(self, loop: Loop, path: str, handlers: Mapping[str, Handler]) -> None:
-        self._loop = loop
-        self._handlers = handlers
-        if os.path.lexists(path):
-            os.unlink(path)
-        self._listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
-        self._listener.bind(path)
-        os.chmod(path, 0o600)
-        self._listener.listen(64)
-        loop.watch(self._listener.fileno(), READ, self._on_caller)
+        take_in(loop, listen_at(path, 0o600, _BACKLOG), lambda caller: _serve(loop, caller, handlers))
 
-    def _on_caller(self, _events: int) -> None:
-        try:
-            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # in CPython, not in the stubs
-        except OSError:
-            return
-        caller = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
-        caller.setblocking(False)
-        _Caller(self._loop, caller, self._handlers)
+
+def _serve(loop: Loop, caller: _socket.socket, handlers: Mapping[str, Handler]) -> None:
+    _Caller(loop, caller, handlers)
 
 
 class _Caller:

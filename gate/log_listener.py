@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import _socket
 import sys
 from typing import TYPE_CHECKING
 
 from gate import ports
+from gate.listening import listen_on_loopback, take_in
 from gate.loop import READ
 from gate.squid_log import parse_line
 
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable
 
     from gate.loop import Loop
@@ -19,26 +20,13 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 131072
 
 
-class LogListener:
-    """Listens where squid's configuration says that its log goes."""
+def listen_for_log(loop: Loop, on_line: Callable[[LogLine], None]) -> None:
+    """Listen where squid's configuration says that its log goes."""
+    take_in(loop, listen_on_loopback(ports.LOG), lambda squid: _serve(loop, squid, on_line))
 
-    def __init__(self, loop: Loop, on_line: Callable[[LogLine], None]) -> None:
-        self._loop = loop
-        self._on_line = on_line
-        self._listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
-        self._listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-        self._listener.bind(("127.0.0.1", ports.LOG))
-        self._listener.listen(16)
-        loop.watch(self._listener.fileno(), READ, self._on_squid)
 
-    def _on_squid(self, _events: int) -> None:
-        try:
-            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # in CPython, not in the stubs
-        except OSError:
-            return
-        squid = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
-        squid.setblocking(False)
-        _Stream(self._loop, squid, self._on_line)
+def _serve(loop: Loop, squid: _socket.socket, on_line: Callable[[LogLine], None]) -> None:
+    _Stream(loop, squid, on_line)
 
 
 class _Stream:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.rules import OWN_SUFFIX, PROBE_NAME
 from gate import ports
 from gate.identity import proxy_header
+from gate.listening import listen_on_loopback, take_in
 from gate.loop import READ, WRITE
 from gate.pump import Farewell
 
@@ -45,23 +46,10 @@ class ProbeListener:
         self._loop = loop
         self.seen: set[bytes] = set()
         for port in (ports.PROBE, ports.PROBE_TLS):
-            self._listen(port)
+            take_in(loop, listen_on_loopback(port), self._on_client)
 
-    def _listen(self, port: int) -> None:
-        listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
-        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(1024)
-        self._loop.watch(listener.fileno(), READ, lambda _: self._on_client(listener))
-
-    def _on_client(self, listener: _socket.socket) -> None:
-        try:
-            descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # in CPython, not in the stubs
-        except OSError:
-            return
-        client = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
-        client.setblocking(False)
-        self._loop.watch(descriptor, READ, lambda _: self._on_first(client))
+    def _on_client(self, client: _socket.socket) -> None:
+        self._loop.watch(client.fileno(), READ, lambda _: self._on_first(client))
 
     def _on_first(self, client: _socket.socket) -> None:
         """One read is enough: what squid passes on begins with the line, or the hello, that says it all."""

@@ -7,8 +7,6 @@ which wait in the socket's queue until their turn comes.
 
 from __future__ import annotations
 
-import _socket
-import os
 import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +15,7 @@ from gate.audit import Audit
 from gate.client import Client
 from gate.ends import ClientEnd
 from gate.ledger import Ledger
+from gate.listening import accept, listen_at, remove
 from gate.loop import READ
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ class Run:
         self._audit = Audit(f"{directory}/audit.jsonl", run)
         self._ledger = Ledger(loop, self._audit, engine)
         try:
-            self._listener = _listen(self._path)
+            # The sandbox's users are others than ours: who may come near is decided by the directory.
+            self._listener = listen_at(self._path, 0o666, _BACKLOG)
         except BaseException:
             self._audit.close()
             raise
@@ -72,7 +72,7 @@ class Run:
         """End the socket and all connections; `then(allowed, denied)` when everything is written down."""
         self._loop.forget(self._listener.fileno())
         self._listener.close()
-        _remove(self._path)
+        remove(self._path)
         for client in tuple(self._clients):
             client.close()
 
@@ -89,7 +89,7 @@ class Run:
                 self._pause(1 / self._limits.a_second)
                 return
             try:
-                socket = _accept(self._listener)
+                socket = accept(self._listener, ClientEnd)
             except BlockingIOError:
                 return
             except OSError:
@@ -161,31 +161,3 @@ class Runs:
         """Hand a line of squid's log to the run that it is about; the probe's are nobody's."""
         if line.run in self._runs:
             self._runs[line.run].logged(line)
-
-
-def _listen(path: str) -> _socket.socket:
-    _remove(path)
-    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
-    try:
-        listener.bind(path)
-        # The sandbox's users are others than ours; who may come near is decided by the directory.
-        os.chmod(path, 0o666)  # noqa: S103  # said above
-        listener.listen(_BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _accept(listener: _socket.socket) -> ClientEnd:
-    descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # in CPython since 3.0, not in the stubs
-    client = ClientEnd(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
-    client.setblocking(False)
-    return client
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return

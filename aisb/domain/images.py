@@ -99,6 +99,7 @@ GATE_PROGRAMS = (
         "judging",
         "ledger",
         "lifetime",
+        "listening",
         "log_listener",
         "loop",
         "ports",
