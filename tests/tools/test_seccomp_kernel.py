@@ -29,8 +29,21 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def confined(profile: Path, *command: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run a command under the profile."""
-    argv = [sys.executable, os.path.join(HERE, "confine.py"), str(profile), *command]
+    """
+    Run a command under the profile, with mounts of its own.
+
+    Were the profile to let a mount through, nobody else would see it.
+    """
+    argv = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        sys.executable,
+        os.path.join(HERE, "confine.py"),
+        str(profile),
+        *command,
+    ]
     return subprocess.run(argv, capture_output=True, timeout=60, check=False, cwd=cwd)
 
 
