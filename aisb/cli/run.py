@@ -17,9 +17,9 @@ from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
+from aisb.effects.session import process_start
 from aisb.effects.situation import look_around, need_plan, resolve_project
 from aisb.effects.state import directories
-from aisb.effects.supervise import by_time
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, UsageError
 from aisb.render.identity import command_environment
@@ -41,7 +41,7 @@ class Clock:
     """When each phase of a start was over, in monotonic seconds."""
 
     def __init__(self) -> None:
-        self.marks: list[tuple[str, float]] = [("start", time.monotonic())]
+        self.marks: list[tuple[str, float]] = [("start", process_start()), ("python", time.monotonic())]
 
     def mark(self, name: str) -> None:
         """Note that the phase is over."""
@@ -197,6 +197,7 @@ def _finish(request: Request, ended: Ended, clock: Clock) -> int:
         for line in denial_lines(ended.audit):
             say(line)
     if request.has("timings"):
-        for line in timing_lines([*clock.marks, *by_time(ended.outcome.phases)]):
+        clock.mark("clean-up")
+        for line in timing_lines(sorted([*clock.marks, *ended.outcome.phases.items()], key=lambda mark: mark[1])):
             say(line)
     return ended.outcome.exit_code()

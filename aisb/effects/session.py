@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.state import read_if_there
@@ -77,6 +78,12 @@ def _start_time(process: str) -> str:
     """Field 22 of /proc/PID/stat (proc_pid_stat(5)); "" where there is no such process."""
     text = (read_if_there(f"/proc/{process}/stat") or b"").decode("ascii", "replace")
     return text.rpartition(")")[2].split()[19] if text else ""
+
+
+def process_start() -> float:
+    """When this process started, on the clock of `time.monotonic`, to a hundredth of a second."""
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(_start_time("self")) / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - age
 
 
 def _boot_id() -> str:

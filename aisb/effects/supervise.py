@@ -21,7 +21,7 @@ from aisb.effects.session import close_session
 from aisb.errors import AisbError, Unavailable, Unprotected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from aisb.effects.process import Runner
     from aisb.effects.session import Session
@@ -130,6 +130,8 @@ def run_attached(argv: tuple[str, ...], variables: int, lock: int | None, kill: 
         lines = Lines()
         status = _wait(child, phases, noted, lines, kill)
     os.close(phases)
+    if EXEC in lines.phases:
+        lines.phases["command"] = time.monotonic()
     return Outcome(_exit_status(status), lines.phases, lines.refusal)
 
 
@@ -233,8 +235,3 @@ def sealed(data: bytes) -> int:
         fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE,
     )
     return descriptor
-
-
-def by_time(mapping: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Phases in the order in which they came."""
-    return sorted(mapping.items(), key=lambda item: item[1])

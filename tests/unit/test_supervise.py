@@ -88,7 +88,7 @@ def run_script(script: str) -> Outcome:
 def test_the_program_gets_the_variables_and_the_pipe() -> None:
     outcome = run_script("case $(readlink /proc/$$/fd/3) in *memfd:*) echo exec >&4 && exit 42; esac")
 
-    assert (outcome.status, list(outcome.phases)) == (42, ["exec"])
+    assert (outcome.status, list(outcome.phases)) == (42, ["exec", "command"])
 
 
 def test_what_the_caller_left_open_is_not_handed_on() -> None:
