@@ -86,7 +86,7 @@ def _pull(shop: Workshop, source: str) -> None:
         shop.report.tick()
 
     argv = (shop.podman, "pull", "--quiet", source)
-    command = Command(argv=argv, timeout_seconds=_PULL_SECONDS, environment=shop.proxies)
+    command = Command(argv=argv, timeout_seconds=_PULL_SECONDS, environment=shop.network)
     code = shop.runner.stream(command, on_line, shop.report.tick)
     if code != 0:
         raise Unavailable(f"{source} could not be fetched: podman exited {code}", hint="\n".join(lines[-5:]))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.apt import AptSource, lent_settings, parse_sources, render_sources
+from aisb.domain.certificates import find_certificates
 from aisb.domain.npmrc import certificate_files, merge_npmrc
 from aisb.effects.host import find_program
 from aisb.effects.process import Command
@@ -94,12 +95,11 @@ def _npmrc_texts(environ: Mapping[str, str]) -> list[str]:
 
 
 def _certificates(environ: Mapping[str, str], ca_bundle: str, more: Iterable[str]) -> str:
-    if ca_bundle and "-----BEGIN" not in _text(ca_bundle):
+    if ca_bundle and not find_certificates([_text(ca_bundle)]):
         raise UsageError(f"--ca-bundle {ca_bundle}: there are no PEM certificates in it", hint="name a PEM file")
     named = (environ.get(name, "") for name in _CERTIFICATE_VARIABLES)
     paths = dict.fromkeys(os.path.realpath(path) for path in (*_SYSTEM_CERTIFICATES, *named, *more, ca_bundle) if path)
-    texts = (_text(path) for path in paths)
-    return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts if "-----BEGIN" in text)
+    return find_certificates(_text(path) for path in paths)
 
 
 def _text(path: str) -> str:

@@ -32,7 +32,7 @@ def resolve(shop: Workshop, base: BaseImage, platform: str) -> Resolved:
     command = Command(
         argv=(skopeo, "--command-timeout", f"{_SECONDS:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
         timeout_seconds=_SECONDS + 5,
-        environment=shop.proxies,
+        environment=shop.network,
     )
     finished = shop.runner.run(command)
     if finished.code != 0:

@@ -44,6 +44,12 @@ class Workshop(NamedTuple):
         both = (*names, *(name.upper() for name in names))
         return {name: self.environ[name] for name in both if self.environ.get(name)}
 
+    @property
+    def network(self) -> dict[str, str]:
+        """What a program of the host needs to reach a registry: proxies, certificates, credentials."""
+        names = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REGISTRY_AUTH_FILE")
+        return self.proxies | {name: self.environ[name] for name in names if self.environ.get(name)}
+
     def need_program(self, name: str, purpose: str) -> str:
         """The absolute path of a program. Raises Unavailable, with what it is needed for, where it is missing."""
         found = find_program(name, self.search_path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.base_image import parse_base_image
+from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import known_inputs, read_inputs
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from aisb.effects.process import Command
     from aisb.effects.workshop import Workshop
 
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----"
 BASE = parse_base_image("bootstrap:trixie")
 SPEC = ImageSpec(BASE, "linux/amd64", ("zsh",))
 YES, NO = said(""), said("", code=1)
@@ -227,7 +229,7 @@ def test_secrets_live_as_long_as_a_build(tmp_path: Path) -> None:
     """In the runtime directory, below a folder that is the caller's alone; empty ones are not there at all."""
     shop = make_shop(tmp_path)
     bundle = tmp_path / "company.pem"
-    bundle.write_text("-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----")
+    bundle.write_text(f"the company's, by J\u00f6rg\n{CERTIFICATE}")
     home = tmp_path / "home"
     home.mkdir()
     (home / ".npmrc").write_text("registry=https://npm.example/\n//npm.example/:_authToken=secret\n")
@@ -239,7 +241,7 @@ def test_secrets_live_as_long_as_a_build(tmp_path: Path) -> None:
         with open(held["aisb-npmrc"], encoding="utf-8") as file:
             assert "//npm.example/:_authToken=secret\n" in file.read()
         with open(held["aisb-ca"], encoding="utf-8") as file:
-            assert file.read().endswith("ours\n-----END CERTIFICATE-----\n")
+            assert file.read().endswith(f"{CERTIFICATE}\n")
         assert stat.S_IMODE(os.stat(os.path.dirname(held["aisb-ca"])).st_mode) == 0o700
 
     assert os.listdir(tmp_path / "runtime" / "build") == []
@@ -290,6 +292,21 @@ def test_the_same_thing_is_not_done_twice_at_once(tmp_path: Path) -> None:
     thread.join()
 
     assert (order, heard.lines) == (["first", "second"], ["waiting for another build ..."])
+
+
+def test_certificates_are_lent_each_once_and_without_comments() -> None:
+    """A comment in some encoding would make TLS libraries refuse the whole bundle."""
+    other = CERTIFICATE.replace("b3Vycw==", "dGhlaXJz")
+    texts = [f"# caf\u00e9\n{CERTIFICATE}\n\n{other}", f"{other}\n", "-----BEGIN PRIVATE KEY-----\nx\n"]
+
+    assert find_certificates(texts) == f"{CERTIFICATE}\n{other}\n"
+
+
+def test_a_registry_is_asked_with_the_users_certificates_and_credentials(tmp_path: Path) -> None:
+    """Which a build's steps do not get."""
+    shop = make_shop(tmp_path, environ={"SSL_CERT_FILE": "/x.pem", "REGISTRY_AUTH_FILE": "/auth.json", "TOKEN": "x"})
+
+    assert (shop.network, shop.proxies) == ({"SSL_CERT_FILE": "/x.pem", "REGISTRY_AUTH_FILE": "/auth.json"}, {})
 
 
 def test_proxies_reach_a_build_by_its_environment_alone(tmp_path: Path) -> None:
