@@ -45,7 +45,7 @@ class Leg:
     One connection: what is sent when it stands, and what has to come of it.
 
     `judge` gets the bytes that have come so far and whether more may come; it returns True when the
-    leg is proved, False to wait, and raises Failure. `on_error` does the same for an error.
+    leg is proved, False to wait, and raises Failure. `is_right` says of an error whether it proves the leg.
     """
 
     def __init__(
@@ -56,15 +56,14 @@ class Leg:
         address: tuple[str, int],
         request: bytes,
         judge: Callable[[bytes, bool], bool],
-        *,
-        is_refusal_right: bool,
+        is_right: Callable[[int], bool],
     ) -> None:
         self.what = what
         self.socket = _socket.socket(family, kind | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
         self._address = address
         self._request = request
         self._judge = judge
-        self._is_refusal_right = is_refusal_right
+        self._is_right = is_right
         self._received = b""
         self._is_sent = False
 
@@ -97,9 +96,22 @@ class Leg:
         return select.POLLIN if self._is_sent else select.POLLOUT
 
     def _on_error(self, code: int) -> bool:
-        if self._is_refusal_right:
+        if self._is_right(code):
             return True
         raise Failure(f"{self.what}: {os.strerror(code)}")
+
+
+def _no_error(_code: int) -> bool:
+    return False
+
+
+def _any_error(_code: int) -> bool:
+    return True
+
+
+def _refused_by_the_rules(code: int) -> bool:
+    # A rule that refuses what is sent ends the sending itself; without it a datagram comes back from lo as refused.
+    return code == errno.EPERM
 
 
 def prove_allow(*, with_v6: bool) -> None:
@@ -115,10 +127,9 @@ def prove_allow(*, with_v6: bool) -> None:
         return True
 
     legs = [
-        Leg(
-            "the resolver", _socket.AF_INET, _socket.SOCK_DGRAM, RESOLVER, question, judge_name, is_refusal_right=False
-        ),
+        Leg("the resolver", _socket.AF_INET, _socket.SOCK_DGRAM, RESOLVER, question, judge_name, _no_error),
         *_closed_legs(with_v6=with_v6),
+        *_datagram_legs(with_v6=with_v6),
         _proxy_leg(),
     ]
     _run(legs, lambda: [_allowed_leg(found.pop())] if found else [])
@@ -144,7 +155,22 @@ def _refused_leg(family: int, address: tuple[str, int]) -> Leg:
         # The relay takes a connection before it asks; then only a reset is a refusal.
         raise Failure(f"{what}, was reached")
 
-    return Leg(what, family, _socket.SOCK_STREAM, address, b"", judge, is_refusal_right=True)
+    return Leg(what, family, _socket.SOCK_STREAM, address, b"", judge, _any_error)
+
+
+def _datagram_legs(*, with_v6: bool) -> list[Leg]:
+    """TCP is redirected, and so proves one chain of the rules; only the other one refuses a datagram."""
+    legs = [_datagram_leg(_socket.AF_INET, DENIED_V4)]
+    return [*legs, _datagram_leg(_socket.AF_INET6, DENIED_V6)] if with_v6 else legs
+
+
+def _datagram_leg(family: int, address: tuple[str, int]) -> Leg:
+    what = f"a datagram to {address[0]} port {address[1]}, which the rules should refuse"
+
+    def judge(_answer: bytes, _more: bool) -> bool:
+        raise Failure(f"{what}, was answered")
+
+    return Leg(what, family, _socket.SOCK_DGRAM, address, b"?", judge, _refused_by_the_rules)
 
 
 def _proxy_leg() -> Leg:
@@ -156,7 +182,7 @@ def _proxy_leg() -> Leg:
         PROXY,
         request,
         _status(b"403", DENIED_NAME),
-        is_refusal_right=False,
+        _no_error,
     )
 
 
@@ -170,7 +196,7 @@ def _allowed_leg(address: bytes) -> Leg:
         target,
         request,
         _status(b"200", ALLOWED_NAME),
-        is_refusal_right=False,
+        _no_error,
     )
 
 
