@@ -51,7 +51,7 @@ class Passage:
 
     @property
     def is_ours(self) -> bool:
-        """A start's own probe is written down as it ends: a short run would otherwise wait for squid's line about it."""
+        """A start's own probe is written down as it ends: a short run would have to wait for squid's line about it."""
         return self.request.host.endswith("." + OWN_SUFFIX)
 
 

@@ -29,6 +29,7 @@ class FakeRunner:
     def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
         """The next answer, line by line."""
         finished = self.run(command)
+        on_tick()
         for line in finished.stdout.decode().splitlines():
             on_line(line)
         return finished.code

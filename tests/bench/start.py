@@ -33,7 +33,8 @@ def seconds(argv: list[str]) -> float:
 
 def sandbox_image() -> str:
     """The image that aisb uses here, by its own preview."""
-    shown = subprocess.run(["aisb", "--net", "none", "--dry-run", "--", "true"], capture_output=True, check=True, text=True)
+    preview = ["aisb", "--net", "none", "--dry-run", "--", "true"]
+    shown = subprocess.run(preview, capture_output=True, check=True, text=True)
     return next(word for word in shown.stdout.split() if word.startswith("localhost/aisb-sandbox:"))
 
 

@@ -106,9 +106,7 @@ def test_the_relay_can_be_neither_signalled_nor_read_nor_replaced(report: dict[s
     """It belongs to another user, and holds its ports."""
     assert report["relay is the same"]
     assert report["relay"] == {
-        **dict.fromkeys(
-            ("SIGTERM", "SIGKILL", "SIGSTOP", "SIGHUP", "prlimit", "ptrace", "process_vm_readv"), "EPERM"
-        ),
+        **dict.fromkeys(("SIGTERM", "SIGKILL", "SIGSTOP", "SIGHUP", "prlimit", "ptrace", "process_vm_readv"), "EPERM"),
         **dict.fromkeys(("fd", "mem", "environ", "root"), "EACCES"),
         **dict.fromkeys(("bind 3128", "bind 3129", "bind 3130"), "EADDRINUSE"),
     }
@@ -137,13 +135,29 @@ def test_nothing_of_the_host_is_in_sight(report: dict[str, Any]) -> None:
         "users": ["1000", "999"],
         "devices": ["lo"],
         "gate's directory": ["gate.sock"],
-        "/dev": "core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero".split(),
+        "/dev": [
+            "core",
+            "fd",
+            "full",
+            "mqueue",
+            "null",
+            "ptmx",
+            "pts",
+            "random",
+            "shm",
+            "stderr",
+            "stdin",
+            "stdout",
+            "tty",
+            "urandom",
+            "zero",
+        ],
     }
 
 
 def test_another_runs_socket_is_out_of_reach(lab: Lab) -> None:
     """A43: a second sandbox, with a list of its own, finds no way to the first one's socket, which has another list."""
-    command = f"""
+    command = """
     mkfifo hold; cat >probe.py
     aisb -q --allow evil.test -- sh -c 'echo up >up; cat' <hold & exec 3>hold
     until [ -s up ]; do sleep 0.02; done

@@ -87,7 +87,9 @@ def test_nobody_but_the_bridge_can_speak_to_squid(shared: GateBox) -> None:
     words = get("http://allowed.test/").decode().encode("unicode_escape").decode()
     outcomes = [
         subprocess.run(
-            shared.world.in_gate("/usr/bin/setpriv", f"--reuid={uid}", "--clear-groups", "/usr/bin/python3", "-c", program % words),
+            shared.world.in_gate(
+                "/usr/bin/setpriv", f"--reuid={uid}", "--clear-groups", "/usr/bin/python3", "-c", program % words
+            ),
             check=False, capture_output=True, text=True,
         )
         for uid in (1000, 0)
