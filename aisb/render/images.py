@@ -100,6 +100,8 @@ def build_argv(view: BuildView) -> tuple[str, ...]:
         view.podman, "build",
         "--pull=never",
         "--force-rm",
+        # Where SELinux rules, a step could not read the context that it has mounted.
+        "--security-opt", "label=disable",
         "--format", "oci",
         "--file", f"{view.context}/{CONTAINERFILE}",
         "--iidfile", view.iid_file,

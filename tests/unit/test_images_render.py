@@ -140,6 +140,8 @@ def test_a_build_pulls_nothing_and_gives_no_name() -> None:
         "build",
         "--pull=never",
         "--force-rm",
+        "--security-opt",
+        "label=disable",
         "--format",
         "oci",
         "--file",
