@@ -56,15 +56,15 @@ class Ended(NamedTuple):
     audit: tuple[str, ...]
 
 
-def mounts_of(job: Job, files: str, sockets: str | None) -> tuple[Mount, ...]:
+def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
     """All mounts of a run: aisb's own, the home, and the project."""
     project = (Mount(job.project, PROJECT_TARGET, read_only=False),) if job.project else ()
-    return (*session_mounts(files, sockets), Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
+    own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != "full")
+    return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
 
 
 def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str], ...]) -> SandboxView:
     """What podman's argv is made of."""
-    gated = plan.net == "allow"
     return SandboxView(
         podman=job.podman,
         run=session.run,
@@ -72,7 +72,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         network=NETWORKS[job.network] if plan.net == "full" else "none",
         seccomp=f"{session.path}/seccomp.json",
         workdir=PROJECT_TARGET if job.project else HOME_TARGET,
-        mounts=mounts_of(job, session.files, session.sockets if gated else None),
+        mounts=mounts_of(job, session, plan.net),
         labels=labels,
         stdin=job.stdin,
         terminal=job.terminal,

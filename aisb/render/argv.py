@@ -90,9 +90,15 @@ def container_name(run: str) -> str:
     return f"aisb-run-{run}"
 
 
-def session_mounts(session: str, sockets: str | None) -> tuple[Mount, ...]:
-    """What aisb itself puts in: the rendered files of this run, and the directory of its gate socket."""
-    identity = tuple(Mount(f"{session}/{name}", f"/etc/{name}", read_only=True) for name in IDENTITY_FILES)
+def session_mounts(session: str, sockets: str | None, *, own_resolver: bool = True) -> tuple[Mount, ...]:
+    """
+    What aisb itself puts in: the rendered files of this run, and the directory of its gate socket.
+
+    Without `own_resolver`, for a sandbox with a network and no relay, /etc/resolv.conf is podman's: it
+    alone knows where pasta or slirp4netns answers questions.
+    """
+    names = IDENTITY_FILES if own_resolver else tuple(name for name in IDENTITY_FILES if name != "resolv.conf")
+    identity = tuple(Mount(f"{session}/{name}", f"/etc/{name}", read_only=True) for name in names)
     gate = (Mount(sockets, SOCKET_TARGET, read_only=True),) if sockets else ()
     return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
 

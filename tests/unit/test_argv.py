@@ -81,6 +81,12 @@ def test_the_expected_targets_are_those_of_the_mounts() -> None:
     assert targets == set(session_targets(gated=True, project=True))
 
 
+def test_a_sandbox_without_relay_keeps_the_resolver_that_podman_gives_it() -> None:
+    own, podmans = session_mounts("/s", None), session_mounts("/s", None, own_resolver=False)
+
+    assert set(own) - set(podmans) == {Mount("/s/resolv.conf", "/etc/resolv.conf", read_only=True)}
+
+
 paths = st.text(alphabet=st.characters(exclude_characters="\0\n\r", exclude_categories=("Cs",)), min_size=1)
 
 
