@@ -8,9 +8,11 @@ be ends the sandbox with 77 before the command's first instruction.
 
 from __future__ import annotations
 
+import _socket
 import os
 import stat
 import sys
+import time
 
 from gate.probe import Failure, prove_allow, prove_closed
 
@@ -27,6 +29,10 @@ PROJECT = "/project"
 SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
 RUNTIME = "/run/user/1000"
 BUNDLE = f"{RUNTIME}/aisb/ca-bundle.pem"
+# The port that the relay binds last; it leads nowhere by itself.
+RELAY = ("127.0.0.1", 3130)
+RELAY_SECONDS = 5.0
+RELAY_LOOK_SECONDS = 0.001
 INITS = ("/usr/bin/tini", "/usr/bin/tini-static")
 
 _READ_BYTES = 1 << 20
@@ -71,7 +77,15 @@ def _launch(command: list[bytes]) -> None:
     check_project(PROJECT, read_if_there(f"{SESSION}/project"))
     if os.path.exists(f"{SESSION}/ca.pem"):
         write_bundle()
-    prove(read_text(f"{SESSION}/mode").strip())
+    mode = read_text(f"{SESSION}/mode").strip()
+    # Only the first process of the sandbox is the relay's parent; a later command finds it running.
+    is_parent = mode == "allow" and os.getpid() == 1
+    if is_parent:
+        wait_for_relay()
+        report("relay")
+    prove(mode)
+    if is_parent:
+        check_relay()
     report("proved")
     path = find_command(command[0], environment.get(b"PATH", b""))
     init = next((path for path in INITS if os.access(path, os.X_OK)), None)
@@ -140,6 +154,39 @@ def write_bundle() -> None:
         write_all(target, data if data.endswith(b"\n") else data + b"\n")
     os.close(target)
     os.rename(new, BUNDLE)
+
+
+def wait_for_relay() -> None:
+    """
+    Wait until the relay listens. Refuse as soon as it has failed.
+
+    The entrypoint started it, and this is still the same process, so the relay is its only child.
+    """
+    deadline = time.monotonic() + RELAY_SECONDS
+    while not is_listening(RELAY):
+        check_relay()
+        if time.monotonic() > deadline:
+            raise Refused("the relay did not start")
+        time.sleep(RELAY_LOOK_SECONDS)
+
+
+def check_relay() -> None:
+    """Refuse if the relay has ended. Its first process ends well, and leaves the one that stays to us."""
+    try:
+        _, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError as error:
+        raise Refused("the relay did not start") from error
+    if status:
+        raise Refused("the relay did not start")
+
+
+def is_listening(address: tuple[str, int]) -> bool:
+    """Whether somebody takes connections at `address`, which is on the loopback."""
+    socket = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        return socket.connect_ex(address) == 0
+    finally:
+        socket.close()
 
 
 def prove(mode: str) -> None:

@@ -316,7 +316,7 @@ def close_inherited() -> None:
 
 
 def go_to_background() -> None:
-    """Go on in a child without terminal and streams; the first process ends, which says that all is ready."""
+    """Go on in a child without terminal and streams, which the sandbox's init takes in."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -333,8 +333,9 @@ def main() -> None:
     try:
         explicit = bind(_socket.SOCK_STREAM, EXPLICIT_PORT)
         transparent = bind(_socket.SOCK_STREAM, TRANSPARENT_PORT)
-        questions = bind(_socket.SOCK_STREAM, DNS_PORT)
         packets = bind(_socket.SOCK_DGRAM, DNS_PORT)
+        # Last: the launcher takes this one for the sign that all are bound.
+        questions = bind(_socket.SOCK_STREAM, DNS_PORT)
     except OSError as error:
         sys.exit(f"aisb: relay: {error.strerror}")
     limit = most_clients()

@@ -83,6 +83,7 @@ def test_the_programs_and_the_rules_hold_the_same_numbers() -> None:
 
     assert (sandbox.TRANSPARENT_PORT, sandbox.DNS_PORT) == (relay.TRANSPARENT_PORT, relay.DNS_PORT)
     assert (first, last - first + 1) == (names.FIRST, names.COUNT)
+    assert launcher.RELAY[1] == relay.DNS_PORT
     assert (sandbox.COMMAND_UID, probe.PROXY[1]) == (launcher.UID, relay.EXPLICIT_PORT)
     assert sandbox.HOST_V4[0] == probe.HOST_ADDRESSES[0][0]
 

@@ -123,7 +123,7 @@ def watch_screen(screen: int) -> fdspawn:
     """What reads and types at the other end of a terminal. The first process of a box does without its library."""
     from pexpect.fdpexpect import fdspawn
 
-    return fdspawn(screen, timeout=10)
+    return fdspawn(screen, timeout=30)
 
 
 def start_box(
@@ -267,7 +267,9 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "old"], check=True)
     os.chdir("/")
-    subprocess.run(["umount", "-l", "/old"], check=True)
+    # More than one thing may be mounted on the machine's root.
+    while os.path.ismount("/old"):
+        subprocess.run(["umount", "-l", "/old"], check=True)
     os.rmdir("/old")
     os.chdir("/project")
 

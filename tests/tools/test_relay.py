@@ -194,9 +194,10 @@ def test_a_denied_client_is_reset(bridge: FakeBridge, rig: Rig) -> None:
 
 
 def test_a_denied_client_on_port_80_gets_the_gates_words(bridge: FakeBridge, rig: Rig) -> None:
-    """With what it has sent still unread: the words are not lost to a reset."""
+    """A client that is still sending may finish, and then read: a reset would take its chance away."""
+    body = b"x" * (16 << 20)
     with rig.dial("203.0.113.11", 80) as client:
-        client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)
+        client.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         assert read_all(client) == DENIED
     assert bridge.asked == ["CONNECT 203.0.113.11:80 HTTP/1.1"]
 
@@ -310,6 +311,17 @@ def test_an_answer_that_is_none_is_a_refusal(gate: str, rig: Rig, answer: bytes)
         with pytest.raises(ConnectionResetError):
             client.recv(10)
     rig.wait_for(clients=0)
+
+
+def test_an_answer_without_end_is_cut_off(gate: str, rig: Rig) -> None:
+    """The gate's head is bounded: what goes on is not waited for."""
+    with silent_gate(gate) as listener, rig.dial(*ALLOWED) as client:
+        end, _ = listener.accept()
+        end.recv(1000)
+        end.sendall(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 2000)
+        with pytest.raises(ConnectionResetError):
+            client.recv(10)
+        end.close()
 
 
 def test_more_clients_than_the_relay_holds_are_reset(gate: str) -> None:
