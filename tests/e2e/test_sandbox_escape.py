@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.sandbox import other_than, program, report_of
+from tests.e2e.sandbox import inside, other_than, report_of
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab, Result
@@ -33,7 +33,7 @@ _results: dict[str, tuple[Result, list[dict[str, Any]]]] = {}
 def report(lab: Lab) -> dict[str, Any]:
     """Everything that was tried, in one sandbox a host, and what evil.test has heard of it."""
     if lab.name not in _results:
-        result = lab.run("aisb -q --allow allowed.test -- python3 -", stdin=program("escape"))
+        result = lab.run("aisb -q --allow allowed.test -- python3 -", stdin=inside("escape").encode())
         _results[lab.name] = (result, lab.sinks(sink="evil.test"))
     result, heard = _results[lab.name]
     found: dict[str, Any] = report_of(result)
@@ -166,7 +166,7 @@ def test_another_runs_socket_is_out_of_reach(lab: Lab) -> None:
     exec 3>&-; wait; exit $code
     """
 
-    report = report_of(lab.run(command, stdin=program("other_socket")))
+    report = report_of(lab.run(command, stdin=inside("other_socket").encode()))
 
     assert report.pop("tried") >= 8
     assert report == {
