@@ -217,12 +217,9 @@ step_agent() {
         mv "$scratch/new/lib/node_modules/npm" /usr/local/lib/node_modules/npm
     fi
     npm install --global "$package@$version" || fail "npm could not install $package@$version"
-    # The record of where each package came from names the host's registry.
-    rm -f /usr/local/lib/node_modules/.package-lock.json
     # Source maps serve whoever debugs these programs, and are a fifth of them: 34 MB.
     find /usr/local/lib/node_modules -name '*.map' -type f -delete
     chmod -R u=rwX,go=rX /usr/local/lib/node_modules
-    rm -rf /root/.npm /root/.cache
 }
 
 # --- what belongs to the sandbox ------------------------------------------------------------------
