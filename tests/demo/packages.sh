@@ -41,8 +41,11 @@ find_missing() {
 # Install what is missing; the arguments come before apt-get (sudo, or nothing).
 install_missing() {
 	local apt=("$@" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
-	mkdir -p -- "$(dirname -- "$log")"
+	local folder
+	folder=$(dirname -- "$log")
+	mkdir -p -- "$folder"
 	: >"$log"
+	printf '%s\n' "${missing[@]}" >>"$folder/packages"
 	say "packages: missing are ${missing[*]}"
 	step 'packages: reading what there is (apt-get update)' "${apt[@]}" update
 	step 'packages: installing what is missing (apt-get install)' "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"

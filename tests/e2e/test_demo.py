@@ -80,3 +80,19 @@ def test_with_deps_sudo_installs_them_and_a_failure_stops_the_demo(lab: Lab) -> 
     assert called[2].startswith(f"{apt} install --yes --no-install-recommends podman uidmap ")
     assert called[3:] == []
     assert "the whole log: " in result.errors
+
+
+def test_a_store_that_would_be_slow_is_not_begun(lab: Lab) -> None:
+    """An older podman without settings is not called; the command that the demo prints makes them."""
+    command = f"""{SETTINGS}
+    mkdir bin && printf '#!/bin/sh\\necho podman version 4.9.3\\n' >bin/podman && chmod +x bin/podman
+    PATH=$PWD/bin:$PATH HOME=$PWD/home
+    $demo/run 2>said >&2
+    echo $?
+    sed -n 's/^demo:   //p' said | sh
+    cat home/.config/containers/storage.conf
+    """
+
+    result = lab.run(command)
+
+    assert result.text == '69\n[storage]\ndriver = "overlay"\n', result.errors
