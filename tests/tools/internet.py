@@ -91,6 +91,7 @@ class Internet:
     ) -> None:
         while True:
             client, _ = listener.accept()
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._one, args=(client, address, port, handle), daemon=True).start()
 
     def _one(
