@@ -15,6 +15,7 @@ import json
 import os
 import py_compile
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -94,8 +95,7 @@ def run_box(box: Box, timeout_seconds: float = 30.0, stdin: int | None = None) -
         try:
             stdout, stderr = process.communicate(timeout=timeout_seconds)
         finally:
-            process.kill()
-            process.wait()
+            end_box(process)
         with os.fdopen(phases, "rb") as file:
             lines = file.read().decode().splitlines()
     return Ended(code=process.returncode, stdout=stdout, stderr=stderr.decode("utf-8", "replace"), phases=lines)
@@ -113,10 +113,26 @@ def terminal_box(box: Box, rows: int, columns: int) -> Iterator[tuple[fdspawn, s
         try:
             yield watch_screen(screen), process
         finally:
-            process.kill()
-            process.wait()
+            end_box(process)
             os.close(screen)
             os.close(phases)
+
+
+def end_box(process: subprocess.Popen[bytes]) -> None:
+    """
+    End a box, whatever it is doing.
+
+    Its first process is killed, and with it all others: the death signal that unshare asks for is
+    forgotten when a process changes its user.
+    """
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file,
+    ):
+        for child in file.read().split():
+            os.kill(int(child), signal.SIGKILL)
+    process.kill()
+    process.communicate()
 
 
 def watch_screen(screen: int) -> fdspawn:

@@ -15,6 +15,7 @@ from tests.tools.box import (
     VARIABLES,
     Box,
     Ended,
+    end_box,
     run_box,
     start_box,
     terminal_box,
@@ -176,7 +177,7 @@ def test_the_relay_holds_nothing_that_it_was_not_meant_to(gate: str, tmp_path: P
     finally:
         os.close(keep_open)
         os.close(stdin)
-        process.communicate(timeout=10)
+        end_box(process)
 
     assert {re.sub("[0-9]+", "N", link) for link in links} == {"/dev/null", "anon_inode:[eventpoll]", "socket:[N]"}
     assert environment in {b"", b"PWD=/project\0"}
@@ -489,14 +490,14 @@ def test_stdin_is_the_commands_alone(gate: str) -> None:
 
 LISTENER = """
 import os, select, signal
-signal.signal(signal.SIGINT, lambda *_: print("caught", flush=True))
-print("listening", flush=True)
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"caught\n"))
+os.write(1, b"listening\n")
 line = b"."
 while line:
     # Not read() at once: a signal just before it would be noticed after it.
     if select.select([0], [], [], 0.05)[0]:
         line = os.read(0, 100)
-        print("got", line.decode(), flush=True)
+        os.write(1, b"got " + line)
 """
 
 
