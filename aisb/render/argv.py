@@ -66,6 +66,8 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
         "--log-driver", "none",
         "--detach-keys=",
         "--systemd=false",
+        "--unsetenv-all",
+        "--image-volume=ignore",
         *OWN_NAMESPACES,
         "--userns", "keep-id:uid=1000,gid=1000",
         "--user", "0",

@@ -55,6 +55,8 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--http-proxy=false",
         "--log-driver", "none",
         "--systemd=false",
+        "--unsetenv-all",
+        "--image-volume=ignore",
         *OWN_NAMESPACES,
         "--user", "0",
         "--cap-drop", "all",

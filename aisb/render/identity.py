@@ -65,6 +65,8 @@ def command_environment(
         "SHELL": "/bin/bash",
         "USER": user,
         "XDG_RUNTIME_DIR": "/run/user/1000",
+        # Node's headers are in the image: native modules are built without a download.
+        "npm_package_config_node_gyp_nodedir": "/usr/local",
         **{name: inherited[name] for name in INHERITED if inherited.get(name)},
     }
     if net == "allow":

@@ -46,6 +46,8 @@ def test_a_sandbox_has_every_protection_on_its_command_line() -> None:
         "--log-driver", "none",
         "--detach-keys=",
         "--systemd=false",
+        "--unsetenv-all",
+        "--image-volume=ignore",
         "--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private",
         "--userns", "keep-id:uid=1000,gid=1000",
         "--user", "0",

@@ -24,6 +24,8 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
         "--http-proxy=false",
         "--log-driver", "none",
         "--systemd=false",
+        "--unsetenv-all",
+        "--image-volume=ignore",
         "--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private",
         "--user", "0",
         "--cap-drop", "all",
