@@ -488,7 +488,7 @@ def test_stdin_is_the_commands_alone(gate: str) -> None:
     assert ended.stdout == b"a line\nand more"
 
 
-LISTENER = """
+LISTENER = r"""
 import os, select, signal
 signal.signal(signal.SIGINT, lambda *_: os.write(1, b"caught\n"))
 os.write(1, b"listening\n")
