@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
-from aisb.effects.state import read_if_there
+from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _prepare(plan: GatePlan, runtime: str) -> str:
     directory = f"{runtime}/g/{plan.short}"
     if _key_of(directory) == plan.key:
         return directory
-    os.makedirs(f"{runtime}/g", mode=0o700, exist_ok=True)
+    make_private(f"{runtime}/g")
     os.makedirs(f"{directory}/conf", exist_ok=True)
     os.makedirs(f"{directory}/r", exist_ok=True)
     held = _lock(f"{directory}/start", fcntl.LOCK_EX)

@@ -83,6 +83,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
 def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | None], None]) -> Ended:
     """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
     need_home(job, runner)
+    make_private(job.directories.runtime)
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, runner)

@@ -68,8 +68,11 @@ def _runtime_directory(environ: Mapping[str, str]) -> str:
 
 
 def make_private(path: str) -> str:
-    """Make the directory and its parents, 0700, and return it."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    """Make the directory and its missing parents, 0700 each, and return it."""
+    # os.makedirs gives the parents the mode of the umask.
+    if not os.path.isdir(path):
+        make_private(os.path.dirname(path))
+        os.makedirs(path, mode=0o700, exist_ok=True)
     return path
 
 
