@@ -55,6 +55,7 @@ class Internet:
         """Listen on everything, say so, and never come back."""
         for address in ADDRESSES:
             self._listen(address, 80, self._http)
+            self._listen(address, 8080, self._http)
             self._listen(address, 443, self._https)
             self._listen(address, 22, self._banner)
             self._listen(address, 5432, self._echo)
