@@ -21,7 +21,8 @@ def test_a_private_directory_has_no_open_parent(tmp_path: Path) -> None:
         os.umask(before)
 
     assert made == f"{tmp_path}/aisb/g/0123"
-    assert {stat.S_IMODE(os.stat(f"{tmp_path}/{path}").st_mode) for path in ("aisb", "aisb/g", "aisb/g/0123")} == {0o700}
+    modes = {stat.S_IMODE((tmp_path / path).stat().st_mode) for path in ("aisb", "aisb/g", "aisb/g/0123")}
+    assert modes == {0o700}
 
 
 def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
