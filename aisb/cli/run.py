@@ -85,6 +85,8 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
     plan = need_plan(question, shop)
     clock.mark("plan")
     job = job_of(request, plan, where, project, host.podman, network, variables)
+    # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
+    os.chdir("/")
 
     def on_ready(gate: Gate | None) -> None:
         clock.mark("gate")

@@ -35,10 +35,10 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
     if directory is None:
         return ""
     try:
-        here = os.getcwd()
+        path = os.path.realpath(directory)
     except FileNotFoundError:
+        # Only of a path that begins here is it asked where that is.
         raise UsageError("the current directory no longer exists", hint="change to one that does") from None
-    path = os.path.realpath(os.path.join(here, directory))
     if not os.path.isdir(path):
         raise UsageError(f"{path} is not a directory", hint="name the project's own directory: --project DIR")
     return check_project(path, home=os.path.realpath(environ["HOME"]), own=own.own())

@@ -36,10 +36,16 @@ def directories(environ: Mapping[str, str], runtime: str = "") -> Directories:
         raise Unavailable("HOME is not set to an absolute path", hint="log in as an ordinary user")
     return Directories(
         runtime=f"{runtime or _runtime_directory(environ)}/aisb",
-        cache=f"{environ.get('XDG_CACHE_HOME') or home + '/.cache'}/ai-sandbox",
-        state=f"{environ.get('XDG_STATE_HOME') or home + '/.local/state'}/ai-sandbox",
-        config=f"{environ.get('XDG_CONFIG_HOME') or home + '/.config'}/ai-sandbox",
+        cache=f"{_base(environ, 'XDG_CACHE_HOME', home + '/.cache')}/ai-sandbox",
+        state=f"{_base(environ, 'XDG_STATE_HOME', home + '/.local/state')}/ai-sandbox",
+        config=f"{_base(environ, 'XDG_CONFIG_HOME', home + '/.config')}/ai-sandbox",
     )
+
+
+def _base(environ: Mapping[str, str], name: str, default: str) -> str:
+    """A base directory; one that is not absolute is as good as none, as the XDG specification has it."""
+    path = environ.get(name, "")
+    return path if path.startswith("/") else default
 
 
 def preview_directories(environ: Mapping[str, str]) -> Directories:
