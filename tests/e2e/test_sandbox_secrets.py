@@ -1,0 +1,70 @@
+"""A variable's value reaches the command, and is nowhere else: during the run and after it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from typing import TYPE_CHECKING
+
+from tests.e2e.sandbox import outside
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+# The command proves by its hash that it has the value, and looks for it where others inside might show it.
+INSIDE = """
+printf %s "$AI_TOKEN" | sha256sum | cut -d" " -f1
+cat /proc/*/cmdline /proc/*/mountinfo /run/aisb/* /run/.containerenv 2>/dev/null | grep -a -c -F -f /dev/fd/3 3<<END
+$FIRST
+$SECOND
+END
+for process in /proc/[0-9]*; do
+    [ "$(stat -c %u $process)" = 1000 ] || cat $process/environ
+done
+touch /project/up
+cat
+"""
+RUN_AND_SEARCH = """
+IFS= read -r first; IFS= read -r second
+token="$first
+*
+$second"
+echo "$first" >~/control
+since=$(date +%s)
+search() {  printf '%s\n' "$first" "$second" | podman unshare python3 ~/search.py $since; }
+cat >~/search.py
+
+mkfifo hold
+AI_TOKEN=$token FIRST=$first SECOND=$second \
+    aisb --allow allowed.test --env AI_TOKEN --env FIRST --env SECOND --trace --timings -- sh -c "$INSIDE" \
+    <hold >said 2>words &
+exec 3>hold
+until [ -e up ]; do kill -0 $! || { cat words; exit 9; }; sleep 0.02; done
+podman inspect $(podman ps -q --filter label=aisb.role=sandbox) >inspected
+podman ps -a --no-trunc >listed
+cp -r "$XDG_RUNTIME_DIR/aisb" copy
+search
+exec 3>&-
+wait $!; echo "exit $?"
+search
+cat said
+"""
+
+
+def test_a_value_is_nowhere_but_in_the_commands_own_environment(lab: Lab) -> None:
+    """
+    A56: not in an argument, `podman inspect`, podman's database, the OCI configuration, a log or any other file.
+
+    The value holds a newline and a `*`, with which podman's own environment files import the host's variables (A65).
+    """
+    first, second = secrets.token_hex(16), secrets.token_hex(16)
+    stdin = f"{first}\n{second}\n{outside('search')}"
+
+    result = lab.run(RUN_AND_SEARCH, stdin=stdin.encode(), env={"INSIDE": INSIDE})
+
+    value = hashlib.sha256(f"{first}\n*\n{second}".encode()).hexdigest()
+    during, ended, after, *said = result.text.splitlines()
+    assert [path.rpartition("/")[2] for path in json.loads(during)] == ["control"]
+    assert [path.rpartition("/")[2] for path in json.loads(after)] == ["control"]
+    assert (ended, said) == ("exit 0", [value, "0"]), said
