@@ -31,7 +31,8 @@ needs_sinks = pytest.mark.skipif(os.geteuid() != 0, reason="the fake internet ne
 REFUSAL_SECONDS = 1.0
 _REFUSALS = ("403", "400", "cut", "closed", "reset", "refused", "unreachable", "no such name", "silence")
 _TRUST = 'export SSL_CERT_FILE="$LAB_CA" CURL_CA_BUNDLE="$LAB_CA" GIT_SSL_CAINFO="$LAB_CA"; '
-_AUDIT = "cat ~/.local/state/ai-sandbox/runs/*/audit.jsonl"
+# Without a gate there is none.
+_AUDIT = "find ~/.local/state/ai-sandbox -name audit.jsonl -exec cat {} +"
 
 
 class Leg(NamedTuple):

@@ -182,9 +182,9 @@ def _first_line(connection: socket.socket) -> str:
 
 
 def _status_of(line: str) -> str:
-    """HTTP/1.1 403 Access denied by egress policy: REASON HOST:PORT as status and reason."""
+    """HTTP/1.1 403 Access denied by egress policy: REASON HOST:PORT as status and reason; squid's own has none."""
     status = line.partition(" ")[2]
-    return f"{status[:3]} {status.partition(': ')[2].partition(' ')[0]}"
+    return f"{status[:3]} {status.partition(': ')[2].partition(' ')[0]}".strip()
 
 
 def _family_of(host: str) -> socket.AddressFamily:
