@@ -341,6 +341,20 @@ REFUSALS = [
         "the relay did not start",
         id="a broken relay",
     ),
+    pytest.param(
+        {
+            "replaced": (
+                (
+                    "gate/relay.py",
+                    "    close_inherited()\n",
+                    "    close_inherited()\n    import time; time.sleep(60)\n",
+                ),
+                ("gate/launcher.py", "RELAY_SECONDS = 5.0", "RELAY_SECONDS = 0.2"),
+            )
+        },
+        "the relay did not start",
+        id="a relay that never listens",
+    ),
     pytest.param({"home_owner": 0}, "is not a directory that belongs to the sandbox's user", id="another's home"),
     pytest.param({"variables": b"HOME=/gone\0"}, "the home '/gone' is not there", id="no home"),
     pytest.param({"variables": b"HOME=/home/sandbox"}, "the command's variables were cut off", id="variables cut off"),
@@ -393,6 +407,13 @@ def test_a_refusal_that_cannot_be_reported_is_one_all_the_same(gate: str) -> Non
     assert ended == Ended(
         code=77, stdout=b"", stderr="aisb: refused: the phase 'rules' could not be reported\n", phases=[]
     )
+
+
+def test_a_relay_that_takes_its_time_is_waited_for(gate: str) -> None:
+    """The launcher starts while the relay binds its sockets, and proves nothing before that."""
+    slow = ("gate/relay.py", "    close_inherited()\n", "    close_inherited()\n    import time; time.sleep(0.5)\n")
+
+    assert shell("exit 3", gate=gate, replaced=(slow,)) == Ended(code=3, stdout=b"", stderr="", phases=ALL_PHASES)
 
 
 def test_without_a_gate_the_command_is_not_begun(no_gate: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -216,6 +218,18 @@ def test_the_relays_own_port_leads_nowhere(bridge: FakeBridge, rig: Rig) -> None
     assert is_reset(lambda: connect(rig.transparent))
 
     assert bridge.asked == []
+
+
+def test_descriptors_that_were_inherited_are_closed() -> None:
+    """Whatever the relay was started with, it keeps nothing but its streams."""
+    program = "import os; from gate.relay import close_inherited as close; close(); print(os.listdir('/proc/self/fd'))"
+    reader, writer = os.pipe()
+    done = subprocess.run([sys.executable, "-c", program], pass_fds=(reader, writer), capture_output=True, check=True)
+    os.close(reader)
+    os.close(writer)
+
+    # The fourth is that of the listing itself.
+    assert done.stdout == b"['0', '1', '2', '3']\n"
 
 
 @pytest.mark.parametrize(
