@@ -60,7 +60,11 @@ class Audit:
             line = self._line(Decision("", 0, "AUDIT", "", allowed=False, reason=Reason.LIMIT, rule=""))
             self._left = 0
         self._left -= len(line)
-        os.write(self._descriptor, line)
+        try:
+            os.write(self._descriptor, line)
+        except OSError:
+            # A full disk costs the record, not the gate.
+            self._left = 0
 
     def close(self) -> None:
         """No more lines."""

@@ -29,12 +29,16 @@ SQUID_START = "/run/squid/start"
 START_SECONDS = 15.0
 # Two for each connection of a few full runs.
 _DESCRIPTORS = 16384
+_DESCRIPTORS_KEPT_FREE = 256
+# What squid has to say about a client fills no disk: the log is looked at so often, and emptied at this size.
+_LOG_SECONDS = 10.0
+LARGEST_LOG = 8 * 1024 * 1024
 
 
 class Bridge:
     """All parts of the gate that are not squid."""
 
-    def __init__(self, loop: Loop, base: str, squid: int) -> None:
+    def __init__(self, loop: Loop, base: str, squid: int, most_connections: int) -> None:
         with open(f"{base}/conf/policy.json", encoding="utf-8") as file:
             engine = Engine.from_json(file.read())
         with open(f"{base}/conf/idle", encoding="ascii") as file:
@@ -42,7 +46,7 @@ class Bridge:
         self._loop = loop
         self._base = base
         self._squid = squid
-        self._runs = Runs(loop, base, engine)
+        self._runs = Runs(loop, base, engine, most_connections)
         self._probe = ProbeListener(loop)
         listen_for_log(loop, self._runs.logged)
         self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
@@ -60,6 +64,7 @@ class Bridge:
         handlers = {"open": self._open, "close": self._close, "status": self._status}
         Control(self._loop, f"{self._base}/ctl.sock", handlers)
         self._lifetime.used()
+        self._bound_log()
         say_ready("ready")
         log("ready")
 
@@ -68,6 +73,18 @@ class Bridge:
         say_ready(f"failed {why}")
         log(f"the gate ends: {why}")
         sys.exit(0 if why == "nobody needs it" else 1)
+
+    def _bound_log(self) -> None:
+        path = f"{self._base}/log"
+        try:
+            # Everybody writes to its end, wherever that is.
+            if os.stat(path).st_size > LARGEST_LOG:
+                os.truncate(path, 0)
+                log("the log was emptied: it had grown too large")
+        except FileNotFoundError:
+            # Somebody took it away: what is said goes nowhere, and fills nothing.
+            return
+        self._loop.after(_LOG_SECONDS, self._bound_log)
 
     def _open(self, question: dict[str, object], reply: Reply) -> None:
         self._runs.open(str(question.get("run")))
@@ -113,19 +130,21 @@ def log(text: str) -> None:
     print(f"bridge: {text}", file=sys.stderr, flush=True)
 
 
-def raise_descriptor_limit() -> None:
-    """As many descriptors as the hard limit allows, up to what a few full runs need."""
+def raise_descriptor_limit() -> int:
+    """As many descriptors as the hard limit allows, up to what a few full runs need; so many there are now."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
 
 
 def main() -> None:
     """Run the gate: the first argument is squid's process id."""
-    raise_descriptor_limit()
+    # Two for each connection, and some for listeners, records and the probe.
+    most_connections = (raise_descriptor_limit() - _DESCRIPTORS_KEPT_FREE) // 2
     loop = Loop()
     try:
-        Bridge(loop, BASE, int(sys.argv[1])).start()
+        Bridge(loop, BASE, int(sys.argv[1]), most_connections).start()
     except (OSError, ValueError) as error:
         say_ready(f"failed {error}")
         raise

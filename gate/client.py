@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aisb.domain.rules import Engine
     from gate.ends import ClientEnd, SquidEnd
     from gate.ledger import Ledger
+    from gate.limits import Bucket
     from gate.loop import Loop
 
 # For a client that has connected but says nothing, or not all.
@@ -51,6 +52,7 @@ class Client:
         socket: ClientEnd,
         engine: Engine,
         ledger: Ledger,
+        bucket: Bucket,
         on_done: Callable[[Client], None],
     ) -> None:
         self._loop = loop
@@ -58,6 +60,7 @@ class Client:
         self._socket = socket
         self._engine = engine
         self._ledger = ledger
+        self._bucket = bucket
         self._on_done = on_done
         self._data = b""
         self._stop: Callable[[], None] = self._close
@@ -93,11 +96,25 @@ class Client:
                 if request.method != RESOLVE:
                     self._judge(request, head)
                     return
+                if not self._bucket.take():
+                    self._data = head + self._data
+                    self._wait()
+                    return
                 if not self._resolve(request.host):
                     self._close()
                     return
         except BadRequest as error:
             self._refuse(Refusal(self._run, "", 0, "", "", Reason.BAD_REQUEST, add="", detail=str(error), status=400))
+
+    def _wait(self) -> None:
+        """This run asks too much: what it has to ask is heard a little later."""
+        self._loop.forget(self._socket.fileno())
+        self._loop.after(self._bucket.wait_seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.watch(self._socket.fileno(), READ, self._on_event)
+            self._read_on()
 
     def _resolve(self, name: str) -> bool:
         """Answer whether a name may be resolved; False where the client does not even read answers."""

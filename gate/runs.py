@@ -8,13 +8,13 @@ which wait in the socket's queue until their turn comes.
 from __future__ import annotations
 
 import re
-import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gate.audit import Audit
 from gate.client import Client
 from gate.ends import ClientEnd
 from gate.ledger import Ledger
+from gate.limits import Bucket, Limits
 from gate.listening import accept, listen_at, remove
 from gate.loop import READ
 
@@ -29,14 +29,8 @@ if TYPE_CHECKING:
 _RUN = re.compile(r"(?!0{8})[0-9a-f]{8}")
 _BACKLOG = 1024
 _ACCEPTS_A_TURN = 64
-
-
-class Limits(NamedTuple):
-    """What one run may use of the gate: connections at once, new ones a second, and a burst of new ones."""
-
-    at_once: int = 1000
-    a_second: float = 200.0
-    burst: float = 1000.0
+# How long a full gate leaves newcomers in their queue before it looks again.
+_FULL_SECONDS = 0.05
 
 
 _LIMITS = Limits()
@@ -45,14 +39,22 @@ _LIMITS = Limits()
 class Run:
     """Listens for one sandbox until it is closed."""
 
-    def __init__(self, loop: Loop, directory: str, run: str, engine: Engine, limits: Limits = _LIMITS) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        directory: str,
+        run: str,
+        engine: Engine,
+        has_room: Callable[[], bool],
+        limits: Limits = _LIMITS,
+    ) -> None:
         self._loop = loop
         self._run = run
         self._engine = engine
         self._limits = limits
         self._clients: set[Client] = set()
-        self._tokens = limits.burst
-        self._counted = time.monotonic()
+        self._has_room = has_room
+        self._bucket = Bucket(limits)
         self._path = f"{directory}/s/gate.sock"
         self._audit = Audit(f"{directory}/audit.jsonl", run)
         self._ledger = Ledger(loop, self._audit, engine)
@@ -82,34 +84,35 @@ class Run:
 
         self._ledger.when_empty(on_empty)
 
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return len(self._clients)
+
     def _on_client(self, _events: int) -> None:
-        self._earn()
         for _ in range(_ACCEPTS_A_TURN):
-            if self._tokens < 1:
-                self._pause(1 / self._limits.a_second)
+            if not self._has_room():
+                self._pause(_FULL_SECONDS)
+                return
+            if not self._bucket.take():
+                self._pause(self._bucket.wait_seconds)
                 return
             try:
                 socket = accept(self._listener, ClientEnd)
             except BlockingIOError:
                 return
             except OSError:
-                # Out of descriptors: the queue is looked at again soon.
-                self._pause(0.05)
+                # Out of memory: the queue is looked at again soon.
+                self._pause(_FULL_SECONDS)
                 return
-            self._tokens -= 1
             self._take_in(socket)
 
     def _take_in(self, socket: ClientEnd) -> None:
         is_one_too_many = len(self._clients) >= self._limits.at_once
-        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._clients.discard)
+        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._bucket, self._clients.discard)
         self._clients.add(client)
         if is_one_too_many:
             client.refuse_at_once()
-
-    def _earn(self) -> None:
-        now = time.monotonic()
-        self._tokens = min(self._limits.burst, self._tokens + (now - self._counted) * self._limits.a_second)
-        self._counted = now
 
     def _pause(self, seconds: float) -> None:
         self._loop.forget(self._listener.fileno())
@@ -123,10 +126,11 @@ class Run:
 class Runs:
     """All runs of the gate, by their ids."""
 
-    def __init__(self, loop: Loop, base: str, engine: Engine) -> None:
+    def __init__(self, loop: Loop, base: str, engine: Engine, most_connections: int) -> None:
         self._loop = loop
         self._base = base
         self._engine = engine
+        self._most_connections = most_connections
         self._runs: dict[str, Run] = {}
         self._closing: set[str] = set()
 
@@ -141,7 +145,10 @@ class Runs:
         if run in self._closing:
             raise ValueError(f"run {run} is being closed")
         if run not in self._runs:
-            self._runs[run] = Run(self._loop, f"{self._base}/r/{run}", run, self._engine)
+            self._runs[run] = Run(self._loop, f"{self._base}/r/{run}", run, self._engine, self._has_room)
+
+    def _has_room(self) -> bool:
+        return sum(run.connections for run in self._runs.values()) < self._most_connections
 
     def close(self, run: str, then: Callable[[int, int], None]) -> None:
         """End a run; `then(allowed, denied)`. Raises ValueError where there is none of that id."""

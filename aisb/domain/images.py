@@ -99,6 +99,7 @@ GATE_PROGRAMS = (
         "judging",
         "ledger",
         "lifetime",
+        "limits",
         "listening",
         "log_listener",
         "loop",

@@ -216,7 +216,7 @@ def test_squid_has_nothing_to_complain_of(shared: GateBox) -> None:
 
 
 def test_a_run_is_held_to_so_many_connections_at_once(world: World, system: str) -> None:
-    with started(world, system, ("gate/runs.py", "at_once: int = 1000", "at_once: int = 3")) as gate:
+    with started(world, system, ("gate/limits.py", "at_once: int = 1000", "at_once: int = 3")) as gate:
         path, other = gate.open("00000001"), gate.open("00000002")
         with connected(path), connected(path) as one, connected(path) as last:
             tunnel(one, "allowed.test:5432")
@@ -229,17 +229,51 @@ def test_a_run_is_held_to_so_many_connections_at_once(world: World, system: str)
         assert gate.audit("00000001")[0]["reason"] == "limit"
 
 
+SLOWER = (
+    ("gate/limits.py", "a_second: float = 200.0", "a_second: float = 20.0"),
+    ("gate/limits.py", "burst: float = 1000.0", "burst: float = 10.0"),
+)
+
+
 def test_a_run_that_is_too_fast_waits(world: World, system: str) -> None:
-    slower = (
-        "gate/runs.py",
-        "a_second: float = 200.0\n    burst: float = 1000.0",
-        "a_second: float = 20.0\n    burst: float = 10.0",
-    )
-    with started(world, system, slower) as gate:
+    with started(world, system, *SLOWER) as gate:
         path = gate.open("00000001")
         begun = time.monotonic()
         assert [say(path, connect("evil.test:443")).status for _ in range(30)] == [403] * 30
         assert time.monotonic() - begun > 0.9
+
+
+def test_a_run_that_asks_for_too_many_names_waits(world: World, system: str) -> None:
+    with started(world, system, *SLOWER) as gate, connected(gate.open("00000001")) as client:
+        begun = time.monotonic()
+        client.sendall(b"RESOLVE evil.test AISB/1\r\n\r\n" * 29 + b"RESOLVE allowed.test AISB/1\r\n\r\n")
+        answers = listen(client, until=b"200 allowed\r\n\r\n").data
+        assert answers == b"AISB/1 403 dns\r\n\r\n" * 29 + b"AISB/1 200 allowed\r\n\r\n"
+        assert time.monotonic() - begun > 0.9
+
+
+def test_a_gate_that_is_full_leaves_newcomers_waiting(world: World, system: str) -> None:
+    small = ("gate/bridge.py", "_DESCRIPTORS = 16384", "_DESCRIPTORS = 262")
+    with started(world, system, small) as gate:
+        path, other = gate.open("00000001"), gate.open("00000002")
+        with connected(path), connected(path), connected(path), connected(other) as newcomer:
+            newcomer.sendall(connect("evil.test:443"))
+            assert listen(newcomer, seconds=1).data == b""
+            # The control socket is not concerned.
+            assert gate.ask({"op": "status"})["ok"] is True
+            gate.ask({"op": "close", "run": "00000001"})
+            assert listen(newcomer).status == 403
+
+
+def test_the_log_does_not_grow_without_end(world: World, system: str) -> None:
+    small = (
+        ("gate/bridge.py", "LARGEST_LOG = 8 * 1024 * 1024", "LARGEST_LOG = 4000"),
+        ("gate/bridge.py", "_LOG_SECONDS = 10.0", "_LOG_SECONDS = 0.1"),
+    )
+    with started(world, system, *small) as gate:
+        with open(f"{gate.directory}/log", "a", encoding="utf-8") as log:
+            log.write("x" * 5000)
+        wait_for(lambda: gate.log() == "bridge: the log was emptied: it had grown too large\n", "an empty log")
 
 
 def test_a_silent_client_is_cut_and_a_silent_stream_is_not(world: World, system: str) -> None:

@@ -89,3 +89,14 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="symbolic"):
         Audit(str(tmp_path / "audit.jsonl"), "1a2b3c4d")
+
+
+def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
+    audit = Audit(str(tmp_path / "audit.jsonl"), "1a2b3c4d")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, audit._descriptor)
+    os.close(full)
+    for _ in range(3):
+        audit.write(ALLOWED)
+
+    assert audit.allowed == 3
