@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Debian's and Ubuntu's number of the user `proxy`; the entrypoint checks it.
 SQUID_UID = 13
-# Two for each connection, for 4,000 of them.
-DESCRIPTORS = 8192
+# Two for each of the connections that the bridge takes (gate/bridge.py), and some for squid itself.
+DESCRIPTORS = 16640
 SILENCE_HOURS = 2
 
 PRIVATE_V4 = (
