@@ -167,11 +167,10 @@ def test_nothing_of_the_host_stays_in_an_image(lab: Lab) -> None:
 
 
 def test_what_is_there_is_not_built_again(lab: Lab) -> None:
-    """Without a network, without a word, in the time that two questions to podman take."""
+    """Without a network and without a word: a build would say what it does."""
     result = lab.run("aisb build")
 
     assert (result.code, len(result.text.splitlines()), result.errors) == (0, 2, "")
-    assert result.seconds < 5
 
 
 def test_a_base_whose_ids_are_taken_is_fine(lab: Lab) -> None:
