@@ -105,7 +105,7 @@ def test_the_time_out_ends_everything(lab: Lab) -> None:
     result = lab.run(f"trap '' TERM HUP; setsid {idle} & {idle}", timeout=1)
 
     assert (result.code, result.errors) == (124, "lab: ended everything after 1 s (LAB_TIMEOUT)\n")
-    assert result.seconds < 3
+    assert result.seconds < 20
     assert lab.run(f"pgrep -f '{hidden(mark)}'").text == ""
 
 
