@@ -143,4 +143,10 @@ def _command(split: Split, settings: frozenset[str]) -> tuple[str, ...]:
         if split.command is not None or split.harness:
             raise UsageError("--shell takes no command", hint="write: aisb --shell, or: aisb -- COMMAND")
         return SHELL
-    return split.command if split.command is not None else (*DEFAULT_HARNESS, *split.harness)
+    command = split.command if split.command is not None else (*DEFAULT_HARNESS, *split.harness)
+    for number, word in enumerate(command):
+        # podman writes arguments down as JSON, and puts U+FFFD in the place of such bytes without a word.
+        if any("\udc80" <= letter <= "\udcff" for letter in word):
+            what = f"argument {number} of the command" if number else "the command"
+            raise UsageError(f"{what} is not UTF-8, and podman would change it", hint="name it by a pattern: caf*")
+    return command

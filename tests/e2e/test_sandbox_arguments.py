@@ -1,0 +1,136 @@
+"""The command line: what arrives inside, what is only shown, and what is refused before anything is started."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from tests.e2e.sandbox import Case, run_cases
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+TELL = ("python3", "-c", "import json, sys; print(json.dumps(sys.argv[1:]))")
+STRANGE = (
+    "a b", "  ", "", "it's", 'say "hi"', "two\nlines\n", "return\r", "tab\t", "$HOME", "$(id)", "`id`", "*", "~", "\\", "\\n",
+    "-x", "--", "--allow", "evil.test", "--net=full", "a=b", ";", "#", "{}", "{{ 7*7 }}", "&|<>", "%s", "\x01\x1b[31m",
+    "проект", "e\N{COMBINING ACUTE ACCENT}", "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LINE SEPARATOR}", "\N{SNOWMAN}",
+    "\N{REPLACEMENT CHARACTER}",
+)  # fmt: skip
+
+
+def test_each_argument_arrives_as_it_was_given(lab: Lab) -> None:
+    """C12: blanks, quotes, line breaks, the empty one, globs, our own flags, whatever stands in them."""
+    by_dashes, as_harness = run_cases(
+        lab,
+        [
+            Case(("aisb", "-q", "--net=none", "--", *TELL, *STRANGE)),
+            # Without -- it is pi that gets them: they are told by something that stands in pi's place.
+            Case(
+                ("sh", "-c", 'printf "#!/bin/sh\\nexec %s \\"\\$@\\"" "$1" >pi; chmod +x pi; shift; exec "$@"', "sh",
+                 shlex.join(TELL), "aisb", "-q", "--net=none", "--env=PATH", "-p", *STRANGE),
+                variables={"PATH": "/home/aisb-lab/venv/bin:/usr/bin:/bin:/project"},
+            ),
+        ],
+    )  # fmt: skip
+
+    assert (by_dashes.code, json.loads(by_dashes.stdout)) == (0, list(STRANGE))
+    assert (as_harness.code, json.loads(as_harness.stdout)) == (0, ["-p", *STRANGE])
+
+
+FILL = """
+import os
+words = [f"{number}:".ljust(100_000, "x") for number in range(19)]
+tell = "import hashlib, sys; print(hashlib.sha256('\\\\0'.join(sys.argv[1:]).encode()).hexdigest())"
+os.execvp("aisb", ["aisb", "-q", "--net", "none", "--", "python3", "-c", tell, *words])
+"""
+
+
+def test_as_much_arrives_as_the_kernel_lets_one_say(lab: Lab) -> None:
+    """C12: two megabytes of arguments, less what the kernel keeps of them for the environment."""
+    words = [f"{number}:".ljust(100_000, "x") for number in range(19)]
+
+    (ended,) = run_cases(lab, [Case(("python3", "-c", FILL))])
+
+    assert ended == (0, hashlib.sha256("\0".join(words).encode()).hexdigest() + "\n", "", [])
+
+
+def test_an_argument_that_podman_would_change_is_refused(lab: Lab) -> None:
+    """C12: podman puts another character in the place of bytes that are not UTF-8."""
+    (ended,) = run_cases(lab, [Case(("aisb", "-q", "--net=none", "--", "touch", "/project/latin-\udce9"))])
+
+    assert ended == (
+        2,
+        "",
+        "aisb: argument 1 of the command is not UTF-8, and podman would change it\n"
+        "aisb:   name it by a pattern: caf*\n",
+        [],
+    )
+
+
+# Nothing can be started: there is no process left to have. No network, no podman, no runtime directory either.
+INERT = """
+cd "$1" && shift
+exec unshare --map-current-user --net prlimit --nproc=0 \
+    env -i HOME="$HOME" PATH=/home/aisb-lab/venv/bin AI_TOKEN=hunter2-hunter2 AISB_BASE_IMAGE=bootstrap:trixie "$@"
+"""
+PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "seccomp")
+
+
+FILES = Case(("sh", "-c", "cd; find . -type f | sort"))
+
+
+def inert(*argv: str, directory: str = ".") -> Case:
+    """aisb where it can start nothing."""
+    return Case(("sh", "-c", INERT, "sh", directory, "aisb", *argv))
+
+
+def test_what_is_only_shown_starts_and_writes_nothing(lab: Lab) -> None:
+    """C13: no process, no network, no podman, no file; no secret; and a bad entry is 2 all the same."""
+    flags = ("--allow=allowed.test", "--env=AI_TOKEN")
+    bad = ("--allow=https://x.test/", "--env=AI_TOKEN")
+    shows = [*((*flags, f"--print-{what}") for what in PREVIEWS), (*flags, "--dry-run", "--", "true")]
+    refusals = [
+        *((*bad, f"--print-{what}") for what in PREVIEWS),
+        (*bad, "--dry-run", "--", "true"),
+        ("--net=allow", "--dry-run", "--", "true"),
+    ]
+
+    *ended, left = run_cases(lab, [*(inert(*show) for show in shows), *(inert(*bad) for bad in refusals), FILES])
+
+    shown, refused = ended[: len(shows)], ended[len(shows) :]
+    assert [(item.code, bool(item.stdout), item.stderr, item.new) for item in shown] == len(shows) * [(0, True, "", [])]
+    assert [(item.code, item.stdout, item.new) for item in refused] == len(refusals) * [(2, "", [])]
+    assert not any("hunter2" in item.stdout + item.stderr for item in ended)
+    assert left.stdout.splitlines() == ["./.config/containers/registries.conf.d/laboratory.conf", "./.config/containers/storage.conf"]
+
+
+PASTE = """
+cd "$1" && shift
+aisb --net none --dry-run -- "$@" | sed -n '/setpriv/,$p' >../line
+cat >../podman <<'END'
+#!/usr/bin/python3
+import json, sys
+print(json.dumps(sys.argv[1:]))
+END
+chmod 755 ../podman
+touch variables
+PATH=$(dirname "$PWD"):$PATH sh ../line
+cat ../line >&2
+"""
+
+
+def test_the_printed_command_means_the_same_when_it_is_pasted(lab: Lab) -> None:
+    """C13: each argument is one argument, whatever stands in it and in the project's path."""
+    directory = "it's \"here\" $(touch made) `id` *"
+
+    (ended,) = run_cases(lab, [Case(("sh", "-c", f'mkdir "$1"; {PASTE}', "sh", directory, *STRANGE))])
+
+    assert ended.code == 0, ended
+    pasted = json.loads(ended.stdout)
+    assert pasted == shlex.split(ended.stderr)[5:-2]
+    assert pasted[-len(STRANGE) :] == list(STRANGE)
+    assert any(word.endswith(f'/{directory}",dst=/project'.replace('"here"', '""here""')) for word in pasted)
+    assert ended.new == sorted([f"{directory}/phases", f"{directory}/variables", "line", "podman"])
