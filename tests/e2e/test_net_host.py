@@ -171,7 +171,7 @@ def test_a_request_to_itself_does_not_go_round(lab: Lab) -> None:
     """Two hundred requests for the proxy through the proxy: each refused, and no descriptor is left of them. (A41)"""
     result = lab.run(COUNTED)
 
-    assert (result.text.split(), result.errors) == ("hello from allowed.test 200 403 same".split(), "")
+    assert (result.text.split(), result.errors) == (["hello", "from", "allowed.test", "200", "403", "same"], "")
 
 
 # Run A stays until it is told to go on; meanwhile others try its socket.

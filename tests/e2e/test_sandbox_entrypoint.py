@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.e2e.sandbox import Case, inside, outside, report_of, run_cases
+from tests.e2e.sandbox import Case, inside, outside, run_cases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
