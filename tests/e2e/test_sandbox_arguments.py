@@ -104,7 +104,10 @@ def test_what_is_only_shown_starts_and_writes_nothing(lab: Lab) -> None:
     assert [(item.code, bool(item.stdout), item.stderr, item.new) for item in shown] == len(shows) * [(0, True, "", [])]
     assert [(item.code, item.stdout, item.new) for item in refused] == len(refusals) * [(2, "", [])]
     assert not any("hunter2" in item.stdout + item.stderr for item in ended)
-    assert left.stdout.splitlines() == ["./.config/containers/registries.conf.d/laboratory.conf", "./.config/containers/storage.conf"]
+    assert left.stdout.splitlines() == [
+        "./.config/containers/registries.conf.d/laboratory.conf",
+        "./.config/containers/storage.conf",
+    ]
 
 
 PASTE = """
@@ -124,7 +127,7 @@ cat ../line >&2
 
 def test_the_printed_command_means_the_same_when_it_is_pasted(lab: Lab) -> None:
     """C13: each argument is one argument, whatever stands in it and in the project's path."""
-    directory = "it's \"here\" $(touch made) `id` *"
+    directory = 'it\'s "here" $(touch made) `id` *'
 
     (ended,) = run_cases(lab, [Case(("sh", "-c", f'mkdir "$1"; {PASTE}', "sh", directory, *STRANGE))])
 

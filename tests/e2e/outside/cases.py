@@ -23,11 +23,7 @@ SECONDS = 100
 
 def listing(directory: str) -> set[str]:
     """All files below a directory."""
-    return {
-        os.path.relpath(f"{parent}/{name}", directory)
-        for parent, _, names in os.walk(directory)
-        for name in names
-    }
+    return {os.path.relpath(f"{parent}/{name}", directory) for parent, _, names in os.walk(directory) for name in names}
 
 
 def run(case: dict[str, Any], project: str) -> list[Any]:
