@@ -34,8 +34,10 @@ def confined(profile: Path, *command: str, cwd: Path) -> subprocess.CompletedPro
 
     Were the profile to let a mount through, nobody else would see it.
     """
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     argv = [
         "unshare",
+        *user,
         "--mount",
         "--propagation",
         "private",

@@ -221,6 +221,14 @@ def test_a_pair_that_waits_for_a_slow_reader_costs_nothing(loop: Loop, joined: J
     assert time.process_time() - began < 0.1
 
 
+def test_a_silent_pair_stays(loop: Loop, joined: Joined) -> None:
+    """No timer is ever set for it, so a stream that says nothing for an hour goes on."""
+    joined.client.sendall(b"hello")
+    assert receive(loop, joined.bridge, 5) == b"hello"
+
+    assert loop._first_timers() == []
+
+
 def test_a_last_answer_arrives_though_the_client_has_sent_what_nobody_read(loop: Loop) -> None:
     """A plain close would reset the connection and take the answer along."""
     client, end = tcp_pair()
