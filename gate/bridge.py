@@ -12,7 +12,7 @@ import resource
 import sys
 
 from aisb.domain.rules import Engine
-from gate.control import Control
+from gate.control import listen_for_control
 from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
 from gate.loop import Loop
@@ -62,7 +62,7 @@ class Bridge:
         if fault:
             self.end(fault)
         handlers = {"open": self._open, "close": self._close, "status": self._status}
-        Control(self._loop, f"{self._base}/ctl.sock", handlers)
+        listen_for_control(self._loop, f"{self._base}/ctl.sock", handlers)
         self._lifetime.used()
         self._bound_log()
         say_ready("ready")

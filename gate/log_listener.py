@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from gate import ports
+from gate.lines import Lines
 from gate.listening import listen_on_loopback, take_in
-from gate.loop import READ
 from gate.squid_log import parse_line
 
 if TYPE_CHECKING:
@@ -26,40 +26,14 @@ def listen_for_log(loop: Loop, on_line: Callable[[LogLine], None]) -> None:
 
 
 def _serve(loop: Loop, squid: _socket.socket, on_line: Callable[[LogLine], None]) -> None:
-    _Stream(loop, squid, on_line)
+    Lines(loop, squid, _LONGEST_LINE, lambda raw: _hand_on(raw, on_line))
 
 
-class _Stream:
-    """One connection that brings lines."""
-
-    def __init__(self, loop: Loop, socket: _socket.socket, on_line: Callable[[LogLine], None]) -> None:
-        self._loop = loop
-        self._socket = socket
-        self._on_line = on_line
-        self._rest = b""
-        loop.watch(socket.fileno(), READ, self._on_event)
-
-    def _on_event(self, _events: int) -> None:
-        try:
-            data = self._socket.recv(_LONGEST_LINE)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._loop.forget(self._socket.fileno())
-            self._socket.close()
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_LONGEST_LINE:]
-        for line in lines:
-            self._hand_on(line)
-
-    def _hand_on(self, raw: bytes) -> None:
-        try:
-            line = parse_line(raw)
-        except ValueError as error:
-            print(f"bridge: {error}: {raw[:300]!r}", file=sys.stderr, flush=True)
-            return
-        if line is not None:
-            self._on_line(line)
+def _hand_on(raw: bytes, on_line: Callable[[LogLine], None]) -> None:
+    try:
+        line = parse_line(raw)
+    except ValueError as error:
+        print(f"bridge: {error}: {raw[:300]!r}", file=sys.stderr, flush=True)
+        return
+    if line is not None:
+        on_line(line)

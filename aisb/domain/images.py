@@ -100,6 +100,7 @@ GATE_PROGRAMS = (
         "ledger",
         "lifetime",
         "limits",
+        "lines",
         "listening",
         "log_listener",
         "loop",
