@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from dnslib import AAAA, QTYPE, RCODE, RR, A, DNSError, DNSRecord
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable
 
 NAME_SERVER = "203.0.113.53"
@@ -135,6 +136,9 @@ class Internet:
             self.record(
                 address=address, port=port, kind="request", sni=sni, line=words, headers=headers, body=len(body)
             )
+            if headers.get("upgrade", "").lower() == "websocket":
+                _upgrade(client, reader)
+                return
             _respond(client, words[1] if len(words) > 1 else "/", address)
 
     def _answer(self, question: bytes) -> bytes:
@@ -156,6 +160,13 @@ class Internet:
 
 def _remember_sni(secure: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
     secure.requested_name = name or ""  # type: ignore[union-attr]  # the handler asks for it after the handshake
+
+
+def _upgrade(client: socket.socket, reader: io.BufferedReader) -> None:
+    """Change to the other protocol, and send back what comes."""
+    client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    while data := reader.read1(65536):
+        client.sendall(data)
 
 
 def _respond(client: socket.socket, path: str, address: str) -> None:

@@ -195,6 +195,28 @@ def test_a_slow_reader_gets_all_of_a_large_answer(path: str) -> None:
     assert len(heard.data.partition(b"\r\n\r\n")[2]) == 20_000_000
 
 
+def test_a_stream_is_passed_on_as_it_comes(path: str) -> None:
+    with connected(path) as client:
+        client.sendall(get_and_close("http://allowed.test/slow/1"))
+        head, body = listen(client, until=b"\r\n\r\n"), listen(client)
+    assert head.seconds < 0.5
+    assert (body.data, body.seconds) == (b"hello from 203.0.113.10\n", pytest.approx(1, abs=0.6))
+
+
+def test_an_upgrade_to_websocket_and_to_nothing_else(path: str, world: World) -> None:
+    """Which methods and paths may be upgraded is for rules to say; h2c would be requests that nobody judges."""
+    with connected(path) as client:
+        tunnel(client, "allowed.test:80")
+        client.sendall(get("/ws", "Connection: Upgrade", "Upgrade: websocket", host="allowed.test"))
+        assert listen(client, until=b"\r\n\r\n").status == 101
+        client.sendall(b"\x81\x02hi")
+        assert listen(client, until=b"hi").data == b"\x81\x02hi"
+    h2c = get_and_close("/h2c", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__", host="allowed.test")
+    assert through_tunnel(path, "allowed.test:80", h2c).status == 200
+    _, request = [line for line in world.seen() if line["kind"] == "request"]
+    assert "upgrade" not in request["headers"]
+
+
 def test_resolving(path: str, world: World) -> None:
     """The relay asks whether a name may be resolved; nobody resolves it for that."""
     with connected(path) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv6Address, ip_network
 from itertools import combinations
 
@@ -74,6 +75,17 @@ def test_the_private_ranges_do_not_overlap() -> None:
     for networks in (PRIVATE_V4, PRIVATE_V6):
         for one, other in combinations(map(ip_network, networks), 2):
             assert not one.overlaps(other)  # type: ignore[arg-type]  # both of one family
+
+
+def test_a_stream_may_be_silent_for_an_hour() -> None:
+    """An idle tunnel or answer lives by these three; the rest of squid's times end with a request's head."""
+    conf = squid_conf((), ())
+
+    assert re.findall(r"^(read_timeout|write_timeout|client_lifetime) (.*)$", conf, re.MULTILINE) == [
+        ("read_timeout", "2 hours"),
+        ("write_timeout", "2 hours"),
+        ("client_lifetime", "30 days"),
+    ]
 
 
 def test_the_programs_in_the_gate_use_the_rendered_ports() -> None:
