@@ -46,10 +46,14 @@ def start_relay() -> int:
 
 
 def held(process: int) -> dict[str, int]:
-    """How many descriptors and how much memory of its own a process has."""
+    """How many descriptors a process has, its share of memory, and the part of it that no file is behind."""
     with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as file:
         memory = dict(line.split(":", 1) for line in file if ":" in line)
-    return {"descriptors": len(os.listdir(f"/proc/{process}/fd")), "pss_kb": int(memory["Pss"].split()[0])}
+    return {
+        "descriptors": len(os.listdir(f"/proc/{process}/fd")),
+        "pss_kb": int(memory["Pss"].split()[0]),
+        "anonymous_kb": int(memory["Pss_Anon"].split()[0]),
+    }
 
 
 def resolve(name: str) -> str:

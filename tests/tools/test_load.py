@@ -36,4 +36,5 @@ def test_the_relay_leaks_nothing_and_stays_small() -> None:
     assert (found["failed"], found["answered"]) == (0, 400)
     assert found["after"]["descriptors"] == found["before"]["descriptors"]
     assert found["most"]["pss_kb"] < MOST_PSS_KB
-    assert found["after"]["pss_kb"] - found["before"]["pss_kb"] < MOST_GROWTH_KB
+    # Not the whole share: that grows too when another Python ends, with which pages were shared.
+    assert found["after"]["anonymous_kb"] - found["before"]["anonymous_kb"] < MOST_GROWTH_KB
