@@ -499,10 +499,14 @@ def test_exit_codes_are_the_commands(gate: str, command: tuple[str | bytes, ...]
 
 
 def test_the_command_has_pythons_ignored_signals_back(gate: str) -> None:
-    """`yes | head` ends without complaint."""
-    ended = shell("grep SigIgn /proc/self/status; yes | head -n 1", gate=gate)
+    """`yes | head` ends without complaint. Of the real-time signals the C library has two of its own."""
+    script = """
+    mask=$(sed -n 's/^SigIgn:[[:space:]]*/0x/p' /proc/self/status)
+    echo $((mask & 0x7fffffff)); yes | head -n 1
+    """
+    ended = shell(script, gate=gate)
 
-    assert ended == Ended(code=0, stdout=b"SigIgn:\t0000000000000000\ny\n", stderr="", phases=ALL_PHASES)
+    assert ended == Ended(code=0, stdout=b"0\ny\n", stderr="", phases=ALL_PHASES)
 
 
 def test_stdin_is_the_commands_alone(gate: str) -> None:
