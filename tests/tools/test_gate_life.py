@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import re
 import signal
 import subprocess
@@ -202,6 +203,39 @@ def test_five_hundred_at_once_and_two_thousand_in_turn(shared: GateBox) -> None:
     assert failures == []
     wait_for(lambda: len(os.listdir(f"/proc/{bridge}/fd")) <= before + 2, "all descriptors closed")
     assert shared.ask({"op": "close", "run": "00000f0f"}) == {"ok": True, "allowed": 2500, "denied": 0}
+
+
+PIECES = (
+    b"CONNECT ", b"GET ", b"RESOLVE ", b"allowed.test", b"cdn.test", b"evil.test", b":443", b":80", b":22", b"http://", b"/x",
+    b" HTTP/1.1", b" AISB/1", b"\r\n", b"\r\n\r\n", b"Host: allowed.test\r\n\r\n", b"\n", b" ", b"\0", b"\xff" * 50,
+    b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\n", b"CONNECT allowed.test:80 HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x04abcd",
+    b"CONNECT allowed.test:5432 HTTP/1.1\r\n\r\n", b"GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n",
+)  # fmt: skip
+
+
+def test_whatever_is_sent_the_gate_lives_and_nothing_else_is_reached(shared: GateBox) -> None:
+    chance = random.Random(11)
+    path = shared.open("0000fade")
+    bridge = shared.processes()["bridge"]
+    before = len(os.listdir(f"/proc/{bridge}/fd"))
+    shared.world.forget()
+    for _ in range(600):
+        with connected(path) as client:
+            for _ in range(chance.randint(0, 4)):
+                with contextlib.suppress(OSError):
+                    client.sendall(b"".join(chance.choices(PIECES, k=chance.randint(1, 6))))
+            ending = chance.choice(("close", "half", "listen"))
+            if ending == "half":
+                client.shutdown(1)
+            if ending != "close":
+                listen(client, seconds=0.01)
+
+    assert say(path, get_and_close("http://allowed.test/")).status == 200
+    assert shared.ask({"op": "status"})["ok"] is True
+    assert {address for address, _, _ in shared.world.arrived()} == {"203.0.113.10"}
+    assert shared.ask({"op": "close", "run": "0000fade"})["ok"] is True
+    wait_for(lambda: len(os.listdir(f"/proc/{bridge}/fd")) <= before, "all descriptors closed")
 
 
 def test_squid_has_nothing_to_complain_of(shared: GateBox) -> None:
