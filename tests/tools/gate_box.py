@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import py_compile
+import re
 import shutil
 import socket
 import subprocess
@@ -65,23 +66,44 @@ def run(*argv: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
 
 
+def sweep() -> None:
+    """Take back what worlds have left whose tests were killed."""
+    for line in run("ip", "netns", "list").splitlines():
+        match = re.fullmatch(r"aisb-[gi]-(\d+)-[0-9a-f]{4}", line.split()[0])
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            subprocess.run(["ip", "netns", "del", match[0]], check=False, stderr=subprocess.DEVNULL)
+
+
 class World:
     """Two network namespaces, `gate` and `internet`, and the servers in the second."""
 
     def __init__(self) -> None:
         self.directory = tempfile.mkdtemp(prefix="aisb-world-")
-        suffix = f"{os.getpid():x}{os.urandom(2).hex()}"
+        suffix = f"{os.getpid()}-{os.urandom(2).hex()}"
         self.gate = f"aisb-g-{suffix}"
         self.internet = f"aisb-i-{suffix}"
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        sweep()
         try:
             self._make_namespaces()
             self.answer(ZONE)
             self._make_certificate()
             self._server = subprocess.Popen(
-                ["ip", "netns", "exec", self.internet, sys.executable, f"{HERE}/internet.py", self.directory],
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "--",
+                    "ip",
+                    "netns",
+                    "exec",
+                    self.internet,
+                    sys.executable,
+                    f"{HERE}/internet.py",
+                    self.directory,
+                ],
                 stdin=subprocess.DEVNULL,
             )
             wait_for(lambda: os.path.exists(f"{self.directory}/ready"), "the internet listens")
