@@ -16,7 +16,7 @@ touch up; until [ -e killed ]; do sleep 0.05; done
 started=$(date +%s)
 echo "explicit: $(probe https://allowed.test/) $(probe http://allowed.test/) $(probe https://evil.test/)"
 echo "transparent: $(probe --noproxy '*' https://allowed.test/) $(probe --noproxy '*' http://203.0.113.11/)"
-getent ahosts allowed.test || echo "no name"
+getent ahosts new.allowed.test || echo "no name"
 [ $(($(date +%s) - started)) -lt 10 ] && echo "at once"
 touch closed; until [ -e again ]; do sleep 0.05; done
 echo "after: $(probe https://allowed.test/) $(probe --noproxy '*' https://evil.test/)"
