@@ -17,6 +17,7 @@ from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
 from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
+from gate.readiness import Readiness
 from gate.runs import Runs
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from gate.control import Reply
 
 BASE = "/run/aisb"
-READY_DESCRIPTOR = 3
 SQUID_START = "/run/squid/start"
 START_SECONDS = 15.0
 # Two for each connection of a few full runs.
@@ -38,7 +38,7 @@ LARGEST_LOG = 8 * 1024 * 1024
 class Bridge:
     """All parts of the gate that are not squid."""
 
-    def __init__(self, loop: Loop, base: str, squid: int, most_connections: int) -> None:
+    def __init__(self, loop: Loop, base: str, squid: int, most_connections: int, readiness: Readiness) -> None:
         with open(f"{base}/conf/policy.json", encoding="utf-8") as file:
             engine = Engine.from_json(file.read())
         with open(f"{base}/conf/idle", encoding="ascii") as file:
@@ -46,6 +46,7 @@ class Bridge:
         self._loop = loop
         self._base = base
         self._squid = squid
+        self._readiness = readiness
         self._runs = Runs(loop, base, engine, most_connections)
         self._probe = ProbeListener(loop)
         listen_for_log(loop, self._runs.logged)
@@ -65,12 +66,12 @@ class Bridge:
         listen_for_control(self._loop, f"{self._base}/ctl.sock", handlers)
         self._lifetime.used()
         self._bound_log()
-        say_ready("ready")
+        self._readiness.say("ready")
         log("ready")
 
     def end(self, why: str) -> None:
         """Say why, and end: the kernel takes everything back, the lock last."""
-        say_ready(f"failed {why}")
+        self._readiness.say(f"failed {why}")
         log(f"the gate ends: {why}")
         sys.exit(0 if why == "nobody needs it" else 1)
 
@@ -116,15 +117,6 @@ def let_squid_start() -> None:
     # Kept open: a pipe that nobody holds forgets what is in it.
 
 
-def say_ready(text: str) -> None:
-    """One line to whoever started the gate, the first time; nothing where nobody listens."""
-    try:
-        os.write(READY_DESCRIPTOR, f"{text}\n".encode())
-        os.close(READY_DESCRIPTOR)
-    except OSError:
-        return
-
-
 def log(text: str) -> None:
     """A line in the gate's log."""
     print(f"bridge: {text}", file=sys.stderr, flush=True)
@@ -140,12 +132,13 @@ def raise_descriptor_limit() -> int:
 
 def main() -> None:
     """Run the gate: the first argument is squid's process id."""
+    readiness = Readiness()
     # Two for each connection, and some for listeners, records and the probe.
     most_connections = (raise_descriptor_limit() - _DESCRIPTORS_KEPT_FREE) // 2
     loop = Loop()
     try:
-        Bridge(loop, BASE, int(sys.argv[1]), most_connections).start()
+        Bridge(loop, BASE, int(sys.argv[1]), most_connections, readiness).start()
     except (OSError, ValueError) as error:
-        say_ready(f"failed {error}")
+        readiness.say(f"failed {error}")
         raise
     loop.run()

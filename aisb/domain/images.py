@@ -107,6 +107,7 @@ GATE_PROGRAMS = (
         "ports",
         "proof",
         "pump",
+        "readiness",
         "refusal",
         "runs",
         "squid_log",
