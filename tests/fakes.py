@@ -19,6 +19,10 @@ class FakeRunner:
         self._answers = list(answers)
         self.argvs: list[tuple[str, ...]] = []
 
+    def announce(self, argv: tuple[str, ...]) -> None:
+        """Remembered like the others."""
+        self.argvs.append(argv)
+
     def run(self, command: Command) -> Finished:
         """The next answer."""
         self.argvs.append(command.argv)

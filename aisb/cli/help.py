@@ -15,18 +15,18 @@ usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
 
   aisb --allow llm.example.com --env AI_API_TOKEN
   aisb --allow llm.example.com --env AI_API_TOKEN -p "mend the failing test"
-  aisb --allow pypi.example.com -- pip install requests
+  aisb --allow git.example.com -- git fetch
   aisb --net none --shell
 
 Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
-run:      run          run the agent or a command (the default; flags: aisb run --help)
+run:      run          the agent or a command (the default; aisb run --help)
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 
-Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to run
-unprotected. Where aisb cannot enforce, it does not run.
+Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to
+run unprotected. Where aisb cannot enforce, it does not run.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from aisb import __version__
@@ -14,7 +15,8 @@ VERBS = frozenset({"run", "build", "version"})
 def main(arguments: list[str]) -> int:
     """Run aisb and return its exit code."""
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
     except AisbError as error:
         say(error.message)
         for line in error.hint.splitlines():
@@ -23,9 +25,14 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our answer is gone: there is nobody left to tell.
-        sys.stderr.close()
-        return 141
+        return _nobody_reads()
+    return code
+
+
+def _nobody_reads() -> int:
+    """The reader of our answer is gone. What is still in the buffer goes nowhere, instead of failing at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 141
 
 
 def _dispatch(arguments: list[str]) -> int:

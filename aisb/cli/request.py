@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+# Set by aisb for every command; the host's values name places that are not there.
+_OWN_VARIABLES = frozenset(
+    {"HOME", "LOGNAME", "SHELL", "USER", "XDG_RUNTIME_DIR"}
+    | {name for lower in ("http_proxy", "https_proxy", "no_proxy") for name in (lower, lower.upper())}
+)
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
 DEFAULT_BASE = "docker.io/library/ubuntu:24.04"
 _TRUE = {"1", "true", "yes"}
@@ -51,6 +56,9 @@ def read_request(split: Split, environ: Mapping[str, str]) -> Request:
     """The request of a command line. Raises UsageError for what cannot be meant."""
     scalars = _scalars(split, environ)
     settings = _settings(split, environ)
+    _refuse_a_full_default(environ, split.values("net"))
+    if scalars.get("project") == "":
+        raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     return Request(
@@ -95,6 +103,12 @@ def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _refuse_a_full_default(environ: Mapping[str, str], given: tuple[str, ...]) -> None:
+    """Everything open is asked for each time, never by a variable that somebody forgot."""
+    if not given and environ.get(_variable("net")) == "full":
+        raise UsageError("AISB_NET=full: an open network is never a default", hint="give the flag: --net full")
+
+
 def _settings(split: Split, environ: Mapping[str, str]) -> frozenset[str]:
     names = {option.name for option in OPTIONS if option.kind not in (VALUE, LIST)}
     given = {flag for flag, _ in split.flags if flag in names}
@@ -127,6 +141,8 @@ def _environment_names(values: tuple[str, ...]) -> tuple[str, ...]:
             )
         if not _NAME.fullmatch(value):
             raise UsageError(f"--env {value!r} is not the name of a variable", hint="write: --env AI_API_TOKEN")
+        if value in _OWN_VARIABLES:
+            raise UsageError(f"--env {value}: the sandbox has a {value} of its own", hint="leave it out")
     return tuple(dict.fromkeys(values))
 
 

@@ -90,8 +90,7 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
 
     def on_ready(gate: Gate | None) -> None:
         clock.mark("gate")
-        if not request.has("quiet"):
-            _say_start(job, plan, gate)
+        _say_start(job, plan, gate, quiet=request.has("quiet"))
 
     ended = _run_with_images(job, plan, question, shop, on_ready)
     return _finish(request, ended, clock)
@@ -180,7 +179,8 @@ def _warn_of_slow_storage(host: Host) -> None:
         say('  write [storage] driver = "overlay" to ~/.config/containers/storage.conf')
 
 
-def _say_start(job: Job, plan: Plan, gate: Gate | None) -> None:
+def _say_start(job: Job, plan: Plan, gate: Gate | None, *, quiet: bool) -> None:
+    """The start lines. That nothing is filtered is said whatever else is not."""
     view = StartView(
         project=job.project,
         user_home=os.environ.get("HOME", ""),
@@ -190,8 +190,11 @@ def _say_start(job: Job, plan: Plan, gate: Gate | None) -> None:
         gate=plan.gate_key[:12],
         warm=gate is not None and gate.warm,
     )
-    for line in start_lines(view):
-        say(line)
+    mounted, reachable = start_lines(view)
+    if not quiet:
+        say(mounted)
+    if not quiet or plan.net == "full":
+        say(reachable)
 
 
 def _finish(request: Request, ended: Ended, clock: Clock) -> int:

@@ -71,6 +71,9 @@ class Runner(Protocol):
     def run(self, command: Command) -> Finished:
         """Run to the end and return what came out. Raises CommandError when it cannot start or takes too long."""
 
+    def announce(self, argv: tuple[str, ...]) -> None:
+        """A sandbox is about to be started on this terminal, past the runner."""
+
     def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
         """Run with stdout and stderr merged, `on_line` for each line, `on_tick` about once a second; the exit code."""
 
@@ -83,6 +86,9 @@ def closed_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 class SystemRunner:
     """Runs commands for real."""
+
+    def announce(self, argv: tuple[str, ...]) -> None:
+        """See `Runner.announce`."""
 
     def run(self, command: Command) -> Finished:
         """See `Runner.run`."""
@@ -156,6 +162,10 @@ class TracingRunner:
     def __init__(self, inner: Runner, say: Callable[[str], None]) -> None:
         self._inner = inner
         self._say = say
+
+    def announce(self, argv: tuple[str, ...]) -> None:
+        """See `Runner.announce`."""
+        self._say(f"+ {shlex.join(argv)}")
 
     def run(self, command: Command) -> Finished:
         """See `Runner.run`."""

@@ -110,6 +110,7 @@ def _attached(job: Job, plan: Plan, session: Session, gate: Gate | None, runner:
 
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
+        runner.announce(argv)
         return run_attached(argv, variables, gate.lock if gate else None, kill)
     finally:
         os.close(variables)

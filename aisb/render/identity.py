@@ -66,6 +66,8 @@ def command_environment(
         "USER": user,
         "XDG_RUNTIME_DIR": "/run/user/1000",
         # Node's headers are in the image: native modules are built without a download.
+        # pi looks for news of itself at its start otherwise, which no allowlist has.
+        "PI_OFFLINE": "1",
         "npm_package_config_node_gyp_nodedir": "/usr/local",
         **{name: inherited[name] for name in INHERITED if inherited.get(name)},
     }

@@ -41,6 +41,7 @@ def test_nothing_of_the_host_is_inherited_but_terminal_and_language() -> None:
         b"LANG": b"C.UTF-8",
         b"LOGNAME": b"ada",
         b"PATH": b"/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        b"PI_OFFLINE": b"1",
         b"SHELL": b"/bin/bash",
         b"TERM": b"xterm-256color",
         b"USER": b"ada",
