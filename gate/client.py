@@ -35,6 +35,7 @@ _CHUNK_BYTES = 65536
 _TLS_PORT = 443
 _HTTP_PORT = 80
 _TUNNEL_IS_UP = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_QUESTION = RESOLVE.encode("ascii") + b" "
 _MAY_BE_RESOLVED = b"AISB/1 200 allowed\r\n\r\n"
 _NO_SQUID = (
     b"HTTP/1.1 502 The gate's squid does not answer\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n"
@@ -63,6 +64,7 @@ class Client:
         self._bucket = bucket
         self._on_done = on_done
         self._data = b""
+        self._paid = False
         self._stop: Callable[[], None] = self._close
         self._timer = loop.after(HEAD_SECONDS, self._close)
         loop.watch(socket.fileno(), READ, self._on_event)
@@ -90,15 +92,13 @@ class Client:
 
     def _read_on(self) -> None:
         try:
-            while (parts := split_head(self._data)) is not None:
+            # A question is paid for before it is read: reading it is the work.
+            while self._is_paid_for() and (parts := split_head(self._data)) is not None:
                 head, self._data = parts
+                self._paid = False
                 request = parse_head(head)
                 if request.method != RESOLVE:
                     self._judge(request, head)
-                    return
-                if not self._bucket.take():
-                    self._data = head + self._data
-                    self._wait()
                     return
                 if not self._resolve(request.host):
                     self._close()
@@ -106,10 +106,17 @@ class Client:
         except BadRequest as error:
             self._refuse(Refusal(self._run, "", 0, "", "", Reason.BAD_REQUEST, add="", detail=str(error), status=400))
 
-    def _wait(self) -> None:
-        """This run asks too much: what it has to ask is heard a little later."""
+    def _is_paid_for(self) -> bool:
+        """Whether the next question may be read now. Of a run that asks too much it is heard later, in its turn."""
+        if self._paid or not self._data.startswith(_QUESTION):
+            return True
+        self._paid = True
+        seconds = self._bucket.claim()
+        if not seconds:
+            return True
         self._loop.forget(self._socket.fileno())
-        self._loop.after(self._bucket.wait_seconds, self._go_on)
+        self._loop.after(seconds, self._go_on)
+        return False
 
     def _go_on(self) -> None:
         if self._socket.fileno() >= 0:

@@ -74,6 +74,8 @@ def parse_head(head: bytes) -> Request:
     method, target, version = (part.decode("ascii") for part in match.groups())
     if (version == "AISB/1") != (method == RESOLVE):
         raise BadRequest("RESOLVE, and nothing else, is asked in AISB/1")
+    if method == RESOLVE and len(lines) > 1:
+        raise BadRequest("RESOLVE has no header lines")
     headers = _parse_headers(lines[1:])
     if method == RESOLVE:
         # Judged as it stands: a name that is none is an answer, not a fault.

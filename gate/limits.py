@@ -29,13 +29,26 @@ class Bucket:
         """How long it takes until an empty bucket has a token again."""
         return 1 / self._limits.a_second
 
+    def claim(self) -> float:
+        """
+        Take the next token, which may be one that is still to come: the seconds until it is there.
+
+        Who waits has a place in the queue, so nobody has to ask again and again.
+        """
+        self._refill()
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._limits.a_second)
+
     def take(self) -> bool:
         """Take a token; False where there is none."""
-        now = time.monotonic()
-        earned = (now - self._counted) * self._limits.a_second
-        self._tokens = min(self._limits.burst, self._tokens + earned)
-        self._counted = now
+        self._refill()
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
+
+    def _refill(self) -> None:
+        now = time.monotonic()
+        earned = (now - self._counted) * self._limits.a_second
+        self._tokens = min(self._limits.burst, self._tokens + earned)
+        self._counted = now

@@ -18,7 +18,8 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
     """
     `path`, which is absolute and resolved, if it may be mounted; otherwise a UsageError with the reason.
 
-    `own` are the directories of aisb itself. There is no override: mount a directory below instead.
+    `own` are the directories of aisb and of podman themselves, resolved. There is no override: mount a directory
+    below instead.
     """
     hint = "change to the project's own directory, or name it: --project DIR"
     if not _is_clean(path):
@@ -33,7 +34,7 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
         raise UsageError(f"{path} holds credentials, not a project", hint)
     for directory in own:
         if _is_within(path, directory) or _is_within(directory, path):
-            raise UsageError(f"{path} holds aisb's own files ({directory}), which decide what a sandbox may do", hint)
+            raise UsageError(f"{path} holds or lies in {directory}, which decides what a sandbox may do", hint)
     return path
 
 

@@ -8,7 +8,9 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
+from aisb.assets import asset_path, package_path
 from aisb.domain.base_image import parse_base_image
+from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, home_volume
@@ -41,7 +43,29 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
         raise UsageError("the current directory no longer exists", hint="change to one that does") from None
     if not os.path.isdir(path):
         raise UsageError(f"{path} is not a directory", hint="name the project's own directory: --project DIR")
-    return check_project(path, home=os.path.realpath(environ["HOME"]), own=own.own())
+    return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
+
+
+def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[str, ...]:
+    """
+    Where the files lie that decide what a sandbox may do: aisb's, podman's, and programs that the user calls.
+
+    Resolved, so that a link into a project is found out.
+    """
+    home = environ["HOME"]
+    config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    data = environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    directories = (
+        *own.own(),
+        f"{config}/containers",
+        f"{data}/containers",
+        f"{data}/ai-sandbox",
+        f"{home}/.docker",
+        f"{home}/.local/bin",
+        package_path(),
+        asset_path("templates"),
+    )
+    return tuple(os.path.realpath(directory) for directory in directories)
 
 
 def read_ca_bundle(path: str, project: str) -> str:
@@ -49,7 +73,8 @@ def read_ca_bundle(path: str, project: str) -> str:
     if not path:
         return ""
     real = os.path.realpath(path)
-    if project and real.startswith(project + "/"):
+    # The path itself too: a link in the project could point elsewhere the next time.
+    if project and any(place.startswith(project + "/") for place in (real, _without_last_link(path))):
         raise Untrusted(
             f"--ca-bundle {path} lies in the project, where the agent can change it", hint="keep it elsewhere"
         )
@@ -64,13 +89,19 @@ def read_ca_bundle(path: str, project: str) -> str:
     return _checked_certificates(path, data)
 
 
+def _without_last_link(path: str) -> str:
+    directory, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(directory), name)
+
+
 def _checked_certificates(path: str, data: bytes) -> str:
     text = data.decode("utf-8", "replace")
-    if len(data) > _LARGEST_BUNDLE or "-----BEGIN CERTIFICATE-----" not in text:
+    certificates = find_certificates([text])
+    if len(data) > _LARGEST_BUNDLE or not certificates:
         raise UsageError(f"--ca-bundle {path} holds no certificate", hint="it must be PEM: -----BEGIN CERTIFICATE-----")
     if "PRIVATE KEY" in text:
         raise UsageError(f"--ca-bundle {path} holds a private key", hint="give the certificate alone")
-    return text
+    return certificates
 
 
 def user_name() -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import show_authority
+from aisb.domain.hosts import canonical_name, show_authority
 from aisb.domain.rules import PROBED, WEB_PORTS, Reason, entry_for
 
 if TYPE_CHECKING:
@@ -75,8 +75,16 @@ def _denial_in(line: str) -> tuple[str, int, str] | None:
 def _denial_line(host: str, port: int, reason: str, count: int) -> str:
     where = show_authority(host, port) if port else host or "what was no request"
     times = f" ({count} times)" if count > 1 else ""
-    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE else ""
+    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
     return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {entry}" if entry else "")
+
+
+def _is_name(host: str) -> bool:
+    """Whether the host is a name in canonical form: what is proposed may be pasted into a shell."""
+    try:
+        return canonical_name(host) == host
+    except ValueError:
+        return False
 
 
 def _record(line: str) -> dict[str, object]:

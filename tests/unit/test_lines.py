@@ -69,6 +69,7 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         record("allowed.test", 8443, "port"),
         record("2001:db8::11", 443, "direct-address"),
         record("x.evil.test", 0, "dns"),
+        record("$(touch${IFS}/tmp/x;id)", 0, "dns"),
         *(record(host, 443, "direct-address") for host in PROBED),
         "half a line {",
         "[]",
@@ -79,6 +80,7 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "denied allowed.test:8443: port; to allow it: --allow allowed.test:8443",
         "denied [2001:db8::11]:443: direct-address",
         "denied x.evil.test: dns; to allow it: --allow x.evil.test",
+        "denied $(touch${IFS}/tmp/x;id): dns",
     ]
 
 
