@@ -19,7 +19,7 @@ TOUCH = ("-q", "--net=none", "--", "touch", "/project/ran", "ran")
 
 def shim(text: str, *, variables: Mapping[str, str | None] | None = None, before: str = "") -> Case:
     """aisb with a podman that answers with a text, and does whatever else it is asked to on the host."""
-    script = f"#!/bin/sh\ncase $1 in --version) {text} ;; *) touch ~/project/asked; exec /usr/bin/podman \"$@\" ;; esac\n"
+    script = f'#!/bin/sh\ncase $1 in --version) {text} ;; *) touch ~/project/asked; exec /usr/bin/podman "$@" ;; esac\n'
     return Case(("sh", "-c", before + FIRST, "sh", *TOUCH), {"first/podman": script}, variables or {})
 
 
@@ -59,23 +59,34 @@ def test_without_podman_there_is_one_line_and_how_to_get_it(lab: Lab) -> None:
     """C32: also where a file of that name cannot be run, or is a directory."""
     argv = ("sh", "-c", 'PATH="$HOME/first" exec "$0" "$@"', f"{VENV}/aisb", *TOUCH)
     missing = Case(argv)
-    no_program = Case(("sh", "-c", 'mkdir -p ~/first/podman; PATH="$HOME/first" exec "$0" "$@"', f"{VENV}/aisb", *TOUCH))
+    no_program = Case(
+        ("sh", "-c", 'mkdir -p ~/first/podman; PATH="$HOME/first" exec "$0" "$@"', f"{VENV}/aisb", *TOUCH)
+    )
 
     ended = run_cases(lab, [missing, no_program])
 
-    text = "aisb: podman was not found\naisb:   install it: apt-get install podman uidmap (or your distribution's way)\n"
+    text = (
+        "aisb: podman was not found\naisb:   install it: apt-get install podman uidmap (or your distribution's way)\n"
+    )
     assert ended == [(69, "", text, []), (69, "", text, [])]
 
 
 def test_a_podman_that_others_may_have_put_there_is_not_run(lab: Lab) -> None:
     """One that lies in the project, or in a directory that others can write, could be the agent's."""
-    files = {"project/bin/podman": "#!/bin/sh\ntouch ~/project/asked\n", "first/podman": "#!/bin/sh\ntouch ~/project/asked\n"}
+    files = {
+        "project/bin/podman": "#!/bin/sh\ntouch ~/project/asked\n",
+        "first/podman": "#!/bin/sh\ntouch ~/project/asked\n",
+    }
     in_project = Case(("sh", "-c", 'PATH="$PWD/bin:$PATH" exec aisb "$@"', "sh", *TOUCH), files)
     writable = Case(("sh", "-c", f"chmod 777 ~/first; {FIRST}", "sh", *TOUCH), files)
 
     first, second = run_cases(lab, [in_project, writable])
 
-    assert (first.code, "lies in the project, where the agent can write it" in first.stderr, first.new) == (69, True, [])
+    assert (first.code, "lies in the project, where the agent can write it" in first.stderr, first.new) == (
+        69,
+        True,
+        [],
+    )
     assert (second.code, "can be written by others, so" in second.stderr, second.new) == (69, True, [])
 
 
@@ -116,8 +127,7 @@ def test_what_makes_podman_a_client_of_another_machine_is_not_passed_on(lab: Lab
     assert by_variable == (0, "", "", ["ran"])
     assert (by_settings.code, by_settings.stdout, by_settings.new) == (69, "", [])
     assert by_settings.stderr == (
-        "aisb: podman here is a client of another machine\n"
-        "aisb:   unset CONTAINER_HOST; aisb needs podman itself\n"
+        "aisb: podman here is a client of another machine\naisb:   unset CONTAINER_HOST; aisb needs podman itself\n"
     )
 
 
@@ -149,7 +159,9 @@ def test_a_podman_that_hangs_is_waited_for_no_longer_than_told(lab: Lab) -> None
     exit $code
     """
 
-    (ended,) = run_cases(lab, [Case(("sh", "-c", script, "sh", *TOUCH), {"hurried.py": HURRIED, "first/podman": HANGS})])
+    (ended,) = run_cases(
+        lab, [Case(("sh", "-c", script, "sh", *TOUCH), {"hurried.py": HURRIED, "first/podman": HANGS})]
+    )
 
     assert (ended.code, ended.stdout, ended.new) == (69, "", [])
     assert "first/podman --version took longer than 0.5 s\n" in ended.stderr
