@@ -55,8 +55,10 @@ def test_the_command_its_children_and_the_init_have_no_privilege(report: dict[st
 
 def test_set_id_copies_and_devices_are_not_to_be_had(report: dict[str, Any]) -> None:
     """A47: each way to set the bits is refused, a copy runs as the command's own user, the image has no such file."""
-    assert other_than("EPERM", report["privileges"]) == {
-        "fchmodat2 u+s": "ENOSYS",
+    # podman 4.3's profile does not know this call, podman 5's does, and ours refuses what it would set.
+    privileges = dict(report["privileges"])
+    assert privileges.pop("fchmodat2 u+s") in {"ENOSYS", "EPERM"}
+    assert other_than("EPERM", privileges) == {
         "mode of the copy": "0755",
         "runs as": "1000\n",
         "su": "failed",
