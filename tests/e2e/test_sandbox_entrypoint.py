@@ -137,7 +137,6 @@ CHANGED_BY_RUNTIME = {
     ),
 }
 CHANGED_BY_SETTINGS = {
-    '[containers]\nenv = ["LEAK=1"]': "the variable LEAK is in the entrypoint's environment",
     '[containers]\nvolumes = ["/etc:/mnt"]': "something is mounted at /mnt that aisb did not ask for",
 }
 RUNTIME = '[engine]\nruntime = "changed"\n[engine.runtimes]\nchanged = ["HOME/rt/runtime"]\n'
@@ -168,6 +167,13 @@ def test_what_was_not_asked_for_is_found_and_named(lab: Lab) -> None:
             "mounts.conf": "something is mounted at /mnt/secret that aisb did not ask for",
         }.items()
     }
+
+
+def test_a_variable_of_podmans_settings_does_not_reach_the_sandbox(lab: Lab) -> None:
+    """podman is told to set none of its own; one that came all the same would be found and named, as above."""
+    look = ("sh", "-c", "exec aisb -q --net none -- sh -c 'env | grep LEAK || touch /project/ran'")
+
+    assert run_cases(lab, [Case(look, {SETTINGS: '[containers]\nenv = ["LEAK=1"]\n'})]) == [(0, "", "", ["ran"])]
 
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
