@@ -172,5 +172,12 @@ def test_a_dead_gate_leaves_no_network_and_is_replaced(lab: Lab) -> None:
     )
 
     told = "aisb: the gate does not answer; this sandbox has no network until it is started again"
-    assert result.text.splitlines() == [told, "tunnel 56", "look-up 2", told, "direct 35", "hello from allowed.test"]
+    *lines, answer = result.text.splitlines()
+    # Reset before or after curl has noticed that it was connected.
+    cut = lines.pop()
+    assert (lines, cut in {"direct 7", "direct 35"}, answer) == (
+        [told, "tunnel 56", "look-up 2", told],
+        True,
+        "hello from allowed.test",
+    )
     assert asked(lab) <= {name}

@@ -67,7 +67,7 @@ def test_a_directory_that_podman_cannot_mount_is_refused_with_the_reason(lab: La
 
 SYSTEM = "is a system directory, not a project"
 HOLDS_HOME = "holds your home directory: everything in it would be the agent's"
-OWN = "holds aisb's own files"
+OWN = "decides what a sandbox may do"
 NOT_A_PROJECT = {
     "/": SYSTEM,
     "/etc": SYSTEM,
