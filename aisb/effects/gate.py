@@ -14,14 +14,16 @@ import os
 import selectors
 import socket
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
+from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 START_SECONDS = 20.0
 ANSWER_SECONDS = 10.0
@@ -44,7 +46,7 @@ class GatePlan(NamedTuple):
     @property
     def container(self) -> str:
         """The container's name."""
-        return f"aisb-gate-{self.short}"
+        return gate_name(self.key)
 
 
 class Gate(NamedTuple):
@@ -207,28 +209,23 @@ def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
         run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,), new_session=True))
 
 
-class _as_descriptor_3:  # noqa: N801  # read as a verb: with _as_descriptor_3(pipe) as descriptor
+@contextmanager
+def _as_descriptor_3(descriptor: int) -> Iterator[int]:
     """podman hands on descriptors by number, from 3 upward: the pipe must be number 3 for a moment."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._saved = -1
-
-    def __enter__(self) -> int:
-        if self._descriptor != 3:
-            try:
-                self._saved = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 10)
-            except OSError:
-                self._saved = -1
-            os.dup2(self._descriptor, 3, inheritable=False)
-        return 3
-
-    def __exit__(self, *unused: object) -> None:
-        if self._descriptor == 3:
-            return
-        if self._saved >= 0:
-            os.dup2(self._saved, 3, inheritable=False)
-            os.close(self._saved)
+    if descriptor == 3:
+        yield 3
+        return
+    try:
+        saved = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 10)
+    except OSError:
+        saved = -1
+    os.dup2(descriptor, 3, inheritable=False)
+    try:
+        yield 3
+    finally:
+        if saved >= 0:
+            os.dup2(saved, 3, inheritable=False)
+            os.close(saved)
         else:
             os.close(3)
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aisb.render.argv import Mount
-
 
 def dry_run_lines(
     *, files: Iterable[str], gate: tuple[str, ...], sandbox: tuple[str, ...], variables: Iterable[str]
@@ -25,8 +23,3 @@ def dry_run_lines(
 
 def _shown(argv: tuple[str, ...]) -> str:
     return shlex.join(argv)
-
-
-def mount_lines(mounts: Iterable[Mount]) -> list[str]:
-    """Each mount as a person reads it."""
-    return [f"{mount.source} -> {mount.target} ({'ro' if mount.read_only else 'rw'})" for mount in mounts]
