@@ -1,6 +1,6 @@
 """
 Allow entries: one line of text in, one typed and canonical value out, or a UsageError that names the
-nearest right form.
+nearest form that is enforced.
 
     example.com            that name and everything below it, ports 80 and 443
     exact:example.com      exactly that name            (also =example.com)
@@ -19,6 +19,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from aisb.domain.hosts import LONGEST_NAME, canonical_name, parse_port
@@ -26,7 +27,7 @@ from aisb.domain.rules import BELOW, EXACT, OWN_SUFFIX, TREE, WEB_PORTS, NameEnt
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from publicsuffixlist import PublicSuffixList
 
@@ -34,15 +35,27 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
-_HOST_PORT = re.compile(r"host:(?P<port>[0-9]+)")
+_HOST_PORT = re.compile(r"host:(?P<port>.*)")
+_BARE_PORT = re.compile(r"[0-9]{1,5}")
+_HOST_BEHIND = re.compile(r"(?![0-9]+$)[^/@:]+(?::[0-9]+)?")
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?"
 )
 _BARE_V6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:/[0-9]{1,3})?")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@]*@)?(?P<rest>[^/?#]*).*", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?(?P<place>[^/?#]*).*", re.IGNORECASE)
+_SCP = re.compile(r"[^/@:]+@(?P<host>[^/@:]+):(?![0-9]+(?:/|$)).+")
+# A URL of another scheme names neither 80 nor 443.
+_SCHEME_PORTS = {"ssh": 22, "git+ssh": 22, "git": 9418, "postgres": 5432, "postgresql": 5432}
+_SEPARATORS = re.compile(r"[,\s]+")
 _PREFIXES = (("exact:", EXACT), ("=", EXACT), ("below:", BELOW), ("*.", BELOW))
 # A prefix shorter than this holds so much of the internet that the list would say nothing any more.
 _SHORTEST_PREFIX = {4: 8, 6: 16}
+
+# Parts of the grammar that nothing enforces yet: no advice may lead there.
+NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
+NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
+NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
+NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,14 @@ class RuleEntry:
 
 Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | RuleEntry
 
+# What is part of the grammar but not enforced yet: what it is called, and what to do instead.
+LATER: Mapping[type, tuple[str, str]] = {
+    AddressEntry: ("addresses", NO_ADDRESSES),
+    PresetEntry: ("presets", NO_PRESETS),
+    HostPortEntry: ("ports of this host", NO_HOST_PORTS),
+    RuleEntry: ("methods and paths", NO_RULES),
+}
+
 
 def split_entries(argument: str) -> list[str]:
     """The entries of one `--allow` argument: commas separate only where it has neither blank nor slash."""
@@ -106,10 +127,40 @@ def split_entries(argument: str) -> list[str]:
     return argument.split(",")
 
 
+def parse_entries(argument: str) -> list[Entry]:
+    """The entries of one `--allow` argument as values. Raises UsageError."""
+    texts = split_entries(argument)
+    for before, text in pairwise(("", *texts)):
+        if _BARE_PORT.fullmatch(text):
+            raise _refused(text, "a port stands behind its host", f"write: {_with_host(before, text)}")
+    return [parse_entry(text) for text in texts]
+
+
+def _with_host(before: str, port: str) -> str:
+    """The port as an entry of the host that was named just before it, with that one."""
+    host, _, last = before.rpartition(":")
+    has_port = host != "" and _BARE_PORT.fullmatch(last) is not None
+    meant = f"{host if has_port else before}:{port}"
+    if not _is_enforced(meant):
+        return "example.com:8443"
+    return before if not has_port and int(port) in WEB_PORTS else f"{before},{meant}"
+
+
+def _is_enforced(text: str) -> bool:
+    try:
+        return isinstance(parse_entry(text), NameEntry)
+    except UsageError:
+        return False
+
+
 def parse_entry(text: str) -> Entry:
-    """One entry as a value. Raises UsageError with the entry and the nearest right form."""
-    if not text or not text.isprintable() or len(text) > 1024:
-        raise _refused(text, "an entry is one line of printable text", "api.example.com")
+    """One entry as a value. Raises UsageError with the entry and the nearest form that is enforced."""
+    if not text:
+        raise _refused(text, "the entry is empty", "a comma too many, or an empty variable? write: example.com")
+    if not text.isprintable() or len(text) > 1024:
+        raise _refused(text, "an entry is one line of printable text", "write: example.com")
+    if "*" in text and set(text) <= {"*", "."}:
+        raise _refused(text, "this is every host", "name the hosts, or have no filter at all: --net full")
     return next((entry for entry in _attempts(text) if entry is not None), None) or _parse_name_entry(text)
 
 
@@ -124,7 +175,7 @@ def _parse_preset(text: str) -> PresetEntry | None:
     if not text.startswith("@"):
         return None
     if not _PRESET.fullmatch(text):
-        raise _refused(text, "a preset is @ and a lower-case name", "@npm")
+        raise _refused(text, "a preset is @ and a lower-case name", NO_PRESETS)
     return PresetEntry(text[1:])
 
 
@@ -135,20 +186,20 @@ def _parse_rule(text: str) -> RuleEntry | None:
     try:
         host = canonical_name(match["host"])
     except ValueError as error:
-        raise _refused(text, f"{match['host']!r} is not a host name", "GET api.example.com/repos/**") from error
+        raise _refused(text, f"{match['host']!r} is not a host name", NO_RULES) from error
     return RuleEntry(tuple(sorted(set(match["methods"].split(",")))), host, match["path"])
 
 
 def _parse_host_port(text: str) -> HostPortEntry | None:
     match = _HOST_PORT.fullmatch(text)
-    return HostPortEntry(_port(text, match["port"])) if match else None
+    return HostPortEntry(_port(text, match["port"], NO_HOST_PORTS)) if match else None
 
 
 def _parse_address(text: str) -> AddressEntry | None:
     match = _ADDRESS.fullmatch(text)
     if match is None:
         return _address(text, text, None) if _BARE_V6.fullmatch(text) else None
-    port = None if match["port"] is None else _port(text, match["port"])
+    port = None if match["port"] is None else _port(text, match["port"], NO_ADDRESSES)
     return _address(text, match["v6"] or match["v4"], port)
 
 
@@ -156,48 +207,84 @@ def _address(text: str, address: str, port: int | None) -> AddressEntry:
     try:
         network = ipaddress.ip_network(address, strict=False)
     except ValueError as error:
-        raise _refused(text, f"{address} is not an address or a network", "10.20.0.5:5432") from error
-    mapped = network.version == 6 and network.subnet_of(ipaddress.IPv6Network("::ffff:0:0/96"))
-    if mapped:
-        plain = ipaddress.IPv6Address(int(network.network_address)).ipv4_mapped
-        raise _refused(text, "this is an IPv4 address in IPv6 clothes", f"{plain}/{max(network.prefixlen - 96, 0)}")
+        raise _refused(text, f"{address} is not an address or a network", NO_ADDRESSES) from error
     if network.network_address.is_loopback:
-        raise _refused(text, "the sandbox has a loopback of its own", f"host:{port or 'PORT'}")
-    if network.prefixlen < _SHORTEST_PREFIX[network.version]:
-        raise _refused(text, f"a network this large (/{network.prefixlen}) is no allowlist", "10.0.0.0/8:5432")
-    if network.is_link_local and network.num_addresses > 1:
-        raise _refused(text, "link-local networks hold the cloud's metadata service", "169.254.10.20:80")
-    if network.is_multicast or network.network_address.is_unspecified:
-        raise _refused(text, f"{address} is no address to connect to", "10.20.0.5:5432")
+        raise _refused(text, "the sandbox has a loopback of its own", NO_HOST_PORTS)
+    why = _why_no_destination(network, address)
+    if why:
+        raise _refused(text, why, NO_ADDRESSES)
     return AddressEntry(network, port)
 
 
+def _why_no_destination(network: Network, address: str) -> str:
+    """What is wrong with a network as an entry, "" where nothing is."""
+    if network.version == 6 and network.subnet_of(ipaddress.IPv6Network("::ffff:0:0/96")):
+        return "this is an IPv4 address in IPv6 clothes"
+    if network.prefixlen < _SHORTEST_PREFIX[network.version]:
+        return f"a network this large (/{network.prefixlen}) is no allowlist"
+    if network.is_link_local and network.num_addresses > 1:
+        return "link-local networks hold the cloud's metadata service"
+    if network.is_multicast or network.network_address.is_unspecified:
+        return f"{address} is no address to connect to"
+    return ""
+
+
 def _parse_name_entry(text: str) -> NameEntry:
-    rest, match = text, TREE
-    for prefix, meaning in _PREFIXES:
-        if text.startswith(prefix):
-            rest, match = text.removeprefix(prefix), meaning
-            break
+    prefix, rest, match = _kind_of(text)
     name, colon, port = rest.partition(":")
+    if name.isidentifier() and _HOST_BEHIND.fullmatch(port):
+        raise _refused(text, f"'{name}:' begins no entry", _hint_for_kind(name, port))
     try:
         host = canonical_name(_a_label("" if set(rest) & set("/@?#") else name))
     except ValueError as error:
-        raise _refused(text, "this is not a host name", _nearest(rest)) from error
-    ports = (_port(text, port),) if colon else WEB_PORTS
-    _refuse_what_means_too_much(text, host, match, port)
+        raise _not_a_name(text, prefix, rest) from error
+    ports = (_port(text, port, _hint_for_port(f"{prefix}{host}", port)),) if colon else WEB_PORTS
+    _refuse_what_means_too_much(text, host, match)
     return NameEntry(host, match, ports)
 
 
-def _refuse_what_means_too_much(text: str, host: str, match: str, port: str) -> None:
+def _kind_of(text: str) -> tuple[str, str, str]:
+    """The kind of a name entry in its usual spelling, what follows it, and what it means."""
+    for prefix, match in _PREFIXES:
+        if text.startswith(prefix):
+            return f"{match}:", text.removeprefix(prefix), match
+    return "", text, TREE
+
+
+def _hint_for_kind(kind: str, rest: str) -> str:
+    from difflib import get_close_matches
+
+    if kind == "preset":
+        return NO_PRESETS
+    near = get_close_matches(kind.lower(), (EXACT, BELOW), n=1)
+    if near and _is_enforced(f"{near[0]}:{rest}"):
+        return f"write: {near[0]}:{rest}"
+    name = rest if _is_enforced(rest) else "example.com"
+    return f"write: {name}, exact:{name} or below:{name}"
+
+
+def _hint_for_port(name: str, port: str) -> str:
+    meant = f"{name}:{port.lstrip('0')}"
+    return f"write: {meant}" if _is_a_port(port.lstrip("0")) else f"write: {name} (ports 80 and 443), or {name}:8443"
+
+
+def _is_a_port(text: str) -> bool:
+    try:
+        return parse_port(text) > 0
+    except ValueError:
+        return False
+
+
+def _refuse_what_means_too_much(text: str, host: str, match: str) -> None:
     if host == "localhost" or host.endswith(".localhost"):
-        raise _refused(text, "the sandbox has a localhost of its own; the host's is named", f"host:{port or 'PORT'}")
+        raise _refused(text, "the sandbox has a localhost of its own", NO_HOST_PORTS)
     if host == OWN_SUFFIX or host.endswith("." + OWN_SUFFIX):
-        raise _refused(text, f"names below {OWN_SUFFIX} are aisb's own", "api.example.com")
+        raise _refused(text, f"names below {OWN_SUFFIX} are aisb's own", "leave it out")
     if match != EXACT and _is_public_suffix(host):
         raise _refused(
             text,
             f"everything below {host!r} belongs to many owners",
-            f"api.{host}, or exact:{host} if you mean that one name",
+            f"write: example.{host}, or exact:{host} if you mean that one name",
         )
 
 
@@ -234,26 +321,52 @@ def _refuse_mixed_scripts(label: str) -> None:
         raise ValueError(f"{label!r} mixes alphabets whose letters look alike")
 
 
-def _port(text: str, port: str) -> int:
+def _port(text: str, port: str, hint: str) -> int:
     try:
         return parse_port(port)
     except ValueError as error:
-        raise _refused(text, f"{port!r} is not a port (1 to 65535)", "example.com:5432") from error
+        raise _refused(text, f"{port!r} is not a port (1 to 65535)", hint) from error
 
 
-def _nearest(text: str) -> str:
-    """The form that was probably meant, as far as it can be told from the text."""
-    url = _SCHEME.fullmatch(text)
-    candidate = url["rest"] if url else text
-    candidate = candidate.rpartition("@")[2].partition("/")[0].strip().strip(".").removeprefix("*.").lower()
-    host, colon, port = candidate.partition(":")
+def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
+    """What to say about a text that holds no host name where one belongs."""
+    parts = [part for part in _SEPARATORS.split(text) if part]
+    if len(parts) > 1 and all(map(_is_enforced, parts)):
+        return _refused(text, "this is more than one entry", f"write: {','.join(parts)}")
+    if rest.startswith("*."):
+        prefix = "below:"
+    candidate = _candidate(rest)
+    if not candidate or candidate == rest:
+        return _refused(text, "this is not a host name", "write: example.com")
+    if rest.startswith(".") and _is_enforced(candidate):
+        hint = f"write: below:{candidate} (only what is below it), or {candidate} (the name too)"
+        return _refused(text, "a host name begins with no dot", hint)
+    return _refused(text, "this is not a host name", _hint_for_candidate(prefix + candidate))
+
+
+def _hint_for_candidate(text: str) -> str:
+    """How to write what was probably meant, or why that would be refused too."""
     try:
-        host = canonical_name(host)
-        return f"{host}:{parse_port(port)}" if colon else host
-    except ValueError:
-        return "api.example.com"
+        entry = parse_entry(text)
+    except UsageError as error:
+        return error.hint
+    return LATER[type(entry)][1] if type(entry) in LATER else f"write: {entry.text()}"
 
 
-def _refused(text: str, why: str, nearest: str) -> UsageError:
+def _candidate(text: str) -> str:
+    """What in the text looks like a host, with its port; "" where nothing does."""
+    found = (_place_in(word) for word in _SEPARATORS.split(text))
+    return next((place for place in found if "." in place or place.startswith("localhost")), "")
+
+
+def _place_in(word: str) -> str:
+    url, scp = _URL.fullmatch(word), _SCP.fullmatch(word)
+    place = scp["host"] if scp else url["place"] if url else word
+    place = place.rpartition("@")[2].partition("/")[0].strip("*.=\"'`;").lower()
+    port = 22 if scp else _SCHEME_PORTS.get(url["scheme"].lower()) if url else None
+    return f"{place}:{port}" if port and ":" not in place else place
+
+
+def _refused(text: str, why: str, hint: str) -> UsageError:
     shown = text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME] + "..."
-    return UsageError(f"--allow {shown!r}: {why}", hint=f"write: {nearest}")
+    return UsageError(f"--allow {shown!r}: {why}", hint=hint)

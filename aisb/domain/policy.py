@@ -10,15 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisb.domain.entries import (
-    AddressEntry,
-    Entry,
-    HostPortEntry,
-    PresetEntry,
-    RuleEntry,
-    parse_entry,
-    split_entries,
-)
+from aisb.domain.entries import LATER, Entry, parse_entries
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import VERSION, NameEntry
 from aisb.errors import UsageError
@@ -30,13 +22,6 @@ ALLOW = "allow"
 NONE = "none"
 FULL = "full"
 NET_MODES = (ALLOW, NONE, FULL)
-
-_NOT_YET = {
-    AddressEntry: "address entries are",
-    PresetEntry: "presets are",
-    HostPortEntry: "ports of the host are",
-    RuleEntry: "method and path rules are",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +64,7 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
 
     An empty list is an error where the mode is `allow`: it would be a sandbox that nobody asked for.
     """
-    items = {AllowItem(parse_entry(text), origin) for argument, origin in sourced for text in split_entries(argument)}
+    items = {AllowItem(entry, origin) for argument, origin in sourced for entry in parse_entries(argument)}
     for item in items:
         _refuse_what_is_not_enforced(item.entry)
     if net == ALLOW and not items:
@@ -93,12 +78,9 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
 
 
 def _refuse_what_is_not_enforced(entry: Entry) -> None:
-    what = _NOT_YET.get(type(entry))
+    what, hint = LATER.get(type(entry), ("", ""))
     if what:
-        raise UsageError(
-            f"--allow {entry.text()!r}: {what} understood but not enforced by this version",
-            hint="name the host: example.com, or example.com:5432",
-        )
+        raise UsageError(f"--allow {entry.text()!r}: {what} are understood, but not enforced", hint=hint)
 
 
 def policy_json(names: Iterable[NameEntry]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.sandbox import outside, report_of
@@ -54,6 +55,8 @@ ACCEPTED = {
     "XN--MNCHEN-3YA.test": "xn--mnchen-3ya.test",
     "faß.test": "xn--fa-hia.test",
 }
+# Of the two lines of a refusal.
+FIRST_WORDS = "aisb: (--allow ['\"]|  [a-z])"
 OWN_LINES = ("allow.", "# allowlist: ", "acl listed_port port ")
 PRINTS = ("--print-squid", "--print-nft", "--print-entrypoint", "--print-containerfile")
 
@@ -65,21 +68,16 @@ def answers(lab: Lab, commands: Iterable[list[str]]) -> list[list[Any]]:
     return found
 
 
-REFUSALS = (
-    (2, "", ["aisb: --allow '", "aisb:   write: "]),
-    (2, "", ['aisb: --allow "', "aisb:   write: "]),
-    (2, "", ["aisb: --allow '", "aisb:   name th"]),
-)
-
-
 def test_an_entry_outside_the_grammar_is_refused_before_anything_is_rendered(lab: Lab) -> None:
     """A61, A63, C05, C07: 2, nothing on stdout, and two lines: the entry, and what to write instead."""
     entries = (*TOO_BROAD, *EMPTY, *CODE, *NOT_A_NAME, *NOT_AN_ADDRESS, *LATER)
 
     found = answers(lab, ([f"--allow={entry}", "--print-policy", *PRINTS] for entry in entries))
 
-    lines = [(code, out, [line[:15] for line in err.splitlines()]) for code, out, err in found]
-    assert [(entry, line) for entry, line in zip(entries, lines, strict=True) if line not in REFUSALS] == []
+    lines = [
+        (code, out, [re.match(FIRST_WORDS, line) is not None for line in err.splitlines()]) for code, out, err in found
+    ]
+    assert [(entry, line) for entry, line in zip(entries, lines, strict=True) if line != (2, "", [True, True])] == []
 
 
 def test_an_entry_of_the_grammar_is_kept_in_its_one_form(lab: Lab) -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from aisb.domain.entries import parse_entry, split_entries
+from aisb.domain.entries import (
+    NO_ADDRESSES,
+    NO_HOST_PORTS,
+    NO_PRESETS,
+    NO_RULES,
+    parse_entries,
+    parse_entry,
+    split_entries,
+)
+from aisb.domain.policy import parse_allow
+from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError
 
 
@@ -44,29 +56,109 @@ def test_an_entry_has_one_canonical_form(text: str, canonical: str) -> None:
     assert parse_entry(canonical) == entry
 
 
+NOT_A_NAME = "this is not a host name"
+LOCALHOST = "the sandbox has a localhost of its own"
+LOOPBACK = "the sandbox has a loopback of its own"
+
+
 @pytest.mark.parametrize(
-    ("text", "nearest"),
+    ("text", "why", "hint"),
     [
-        ("https://x.test/", "x.test"),
-        ("https://user:secret@x.test:8443/path?query", "x.test:8443"),
-        ("x.test/path", "x.test"),
-        ("user@x.test", "x.test"),
-        (".x.test", "x.test"),
-        ("*.*", "api.example.com"),
-        ("localhost", "host:PORT"),
-        ("localhost:3000", "host:3000"),
-        ("127.0.0.1:3000", "host:3000"),
-        ("::1", "host:PORT"),
-        ("::ffff:10.0.0.1", "10.0.0.1/32"),
-        ("x.test:99999", "example.com:5432"),
-        ("x.test:0443", "example.com:5432"),
-        ("x.test:", "example.com:5432"),
+        ("", "the entry is empty", "a comma too many, or an empty variable? write: example.com"),
+        ("*", "this is every host", "name the hosts, or have no filter at all: --net full"),
+        ("*.*", "this is every host", "name the hosts, or have no filter at all: --net full"),
+        ("a.test b.test", "this is more than one entry", "write: a.test,b.test"),
+        ("exact:a.test, b.test:22", "this is more than one entry", "write: exact:a.test,b.test:22"),
+        (
+            ".x.test",
+            "a host name begins with no dot",
+            "write: below:x.test (only what is below it), or x.test (the name too)",
+        ),
+        ("below:*.x.test", NOT_A_NAME, "write: below:x.test"),
+        ("=*.x.test", NOT_A_NAME, "write: below:x.test"),
+        ("==x.test", NOT_A_NAME, "write: exact:x.test"),
+        ("https://x.test/", NOT_A_NAME, "write: x.test"),
+        ("https://user:secret@x.test:8443/path?query", NOT_A_NAME, "write: x.test:8443"),
+        ("exact:https://x.test/", NOT_A_NAME, "write: exact:x.test"),
+        ("https://localhost:3000/", NOT_A_NAME, NO_HOST_PORTS),
+        ("https://10.0.0.5/", NOT_A_NAME, NO_ADDRESSES),
+        ("ssh://git@x.test/me/repo.git", NOT_A_NAME, "write: x.test:22"),
+        ("git@x.test:me/repo.git", NOT_A_NAME, "write: x.test:22"),
+        ("git@x.test", NOT_A_NAME, "write: x.test"),
+        ("x.test/path", NOT_A_NAME, "write: x.test"),
+        ("get x.test/path", NOT_A_NAME, "write: x.test"),
+        ("x.test;", NOT_A_NAME, "write: x.test"),
+        ("$(id)", NOT_A_NAME, "write: example.com"),
+        ("alowed:x.test", "'alowed:' begins no entry", "write: x.test, exact:x.test or below:x.test"),
+        ("exat:x.test", "'exat:' begins no entry", "write: exact:x.test"),
+        ("EXACT:x.test:22", "'EXACT:' begins no entry", "write: exact:x.test:22"),
+        ("preset:npm", "'preset:' begins no entry", NO_PRESETS),
+        ("@NPM", "a preset is @ and a lower-case name", NO_PRESETS),
+        ("foo:bar", "'foo:' begins no entry", "write: example.com, exact:example.com or below:example.com"),
+        ("localhost", LOCALHOST, NO_HOST_PORTS),
+        ("localhost:3000", LOCALHOST, NO_HOST_PORTS),
+        ("127.0.0.1:3000", LOOPBACK, NO_HOST_PORTS),
+        ("::1", LOOPBACK, NO_HOST_PORTS),
+        ("host:x", "'x' is not a port (1 to 65535)", NO_HOST_PORTS),
+        ("::ffff:10.0.0.1", "this is an IPv4 address in IPv6 clothes", NO_ADDRESSES),
+        ("10.0.0.256", "10.0.0.256 is not an address or a network", NO_ADDRESSES),
+        ("10.0.0.1:0", "'0' is not a port (1 to 65535)", NO_ADDRESSES),
+        ("0.0.0.0/0", "a network this large (/0) is no allowlist", NO_ADDRESSES),
+        ("169.254.0.0/16", "link-local networks hold the cloud's metadata service", NO_ADDRESSES),
+        ("224.0.0.1", "224.0.0.1 is no address to connect to", NO_ADDRESSES),
+        ("GET a_/x", "'a_' is not a host name", NO_RULES),
+        ("x.test:99999", "'99999' is not a port (1 to 65535)", "write: x.test (ports 80 and 443), or x.test:8443"),
+        ("below:x.test:0443", "'0443' is not a port (1 to 65535)", "write: below:x.test:443"),
+        ("x.test:", "'' is not a port (1 to 65535)", "write: x.test (ports 80 and 443), or x.test:8443"),
+        (
+            "*.com",
+            "everything below 'com' belongs to many owners",
+            "write: example.com, or exact:com if you mean that one name",
+        ),
+        ("x.aisb.internal", "names below aisb.internal are aisb's own", "leave it out"),
+        ("a.test\nx", "an entry is one line of printable text", "write: example.com"),
     ],
 )
-def test_a_refusal_names_the_nearest_right_form(text: str, nearest: str) -> None:
+def test_a_refusal_says_why_and_names_the_nearest_form_that_is_enforced(text: str, why: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_entry(text)
-    assert caught.value.hint == f"write: {nearest}"
+    assert (caught.value.message, caught.value.hint) == (f"--allow {text!r}: {why}", hint)
+    for advised in re.findall(r"[a-z0-9.:]+\.(?:test|com)[a-z0-9.:]*", hint.partition("write: ")[2]):
+        assert isinstance(parse_entry(advised), NameEntry), advised
+
+
+@pytest.mark.parametrize(
+    ("argument", "refused", "hint"),
+    [
+        ("x.test:22,80", "80", "write: x.test:22,x.test:80"),
+        ("a.test,exact:x.test,8443", "8443", "write: exact:x.test,exact:x.test:8443"),
+        ("x.test,443", "443", "write: x.test"),
+        ("10.0.0.1,80", "80", "write: example.com:8443"),
+        ("80", "80", "write: example.com:8443"),
+    ],
+)
+def test_a_port_alone_is_refused_with_the_host_before_it(argument: str, refused: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_entries(argument)
+    assert (caught.value.message, caught.value.hint) == (f"--allow {refused!r}: a port stands behind its host", hint)
+
+
+@pytest.mark.parametrize(
+    ("entry", "what", "hint"),
+    [
+        ("10.0.0.5:5432", "addresses", NO_ADDRESSES),
+        ("@npm", "presets", NO_PRESETS),
+        ("host:11434", "ports of this host", NO_HOST_PORTS),
+        ("GET x.test/a", "methods and paths", NO_RULES),
+    ],
+)
+def test_what_is_not_enforced_is_refused_with_what_to_do_instead(entry: str, what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_allow("allow", [("x.test", "--allow"), (entry, "--allow")])
+    assert (caught.value.message, caught.value.hint) == (
+        f"--allow {entry!r}: {what} are understood, but not enforced",
+        hint,
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +177,7 @@ def test_what_is_outside_the_grammar_or_means_too_much_is_refused(text: str) -> 
     with pytest.raises(UsageError) as caught:
         parse_entry(text)
     assert caught.value.exit_code == 2
-    assert "write: " in caught.value.hint
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
