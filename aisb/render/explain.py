@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisb.domain.rules import NameEntry
+from aisb.domain.rules import BELOW, EXACT, NameEntry
 
 if TYPE_CHECKING:
-    from aisb.domain.policy import Policy
+    from aisb.domain.policy import AllowItem, Policy
 
 
 def policy_lines(policy: Policy) -> str:
@@ -22,13 +22,36 @@ def policy_lines(policy: Policy) -> str:
     for index, item in enumerate(policy.allow):
         pairs[f"allow.{index}"] = item.entry.text()
         pairs[f"allow.{index}.origin"] = item.origin
-        if isinstance(item.entry, NameEntry) and item.entry not in policy.names:
-            pairs[f"allow.{index}.merged"] = "into another entry"
+        if isinstance(item.entry, NameEntry):
+            pairs[f"allow.{index}.ports"] = ",".join(map(str, item.entry.ports))
+            wider = _what_covers(item.entry, policy.allow)
+            if wider:
+                pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
     for index, name in enumerate(policy.environment):
         pairs[f"env.{index}"] = name
     for index, package in enumerate(policy.install):
         pairs[f"install.{index}"] = package
     return "".join(f"{key}={_one_line(pairs[key])}\n" for key in sorted(pairs, key=_natural))
+
+
+def _what_covers(entry: NameEntry, items: tuple[AllowItem, ...]) -> list[str]:
+    """The other entries that allow all that this one does, as they were written; none where it adds something."""
+    wider = [
+        item.entry
+        for item in items
+        if isinstance(item.entry, NameEntry) and item.entry != entry and _covers(item.entry, entry)
+    ]
+    ports = {port for one in wider for port in one.ports}
+    return [one.text() for one in wider] if ports.issuperset(entry.ports) else []
+
+
+def _covers(wide: NameEntry, narrow: NameEntry) -> bool:
+    """Whether each name of `narrow` is one of `wide`, on a port at least."""
+    if not set(wide.ports) & set(narrow.ports):
+        return False
+    if wide.host == narrow.host:
+        return wide.match not in (EXACT, BELOW) or wide.match == narrow.match
+    return wide.match != EXACT and narrow.host.endswith(f".{wide.host}")
 
 
 def _natural(key: str) -> tuple[tuple[int, int, str], ...]:

@@ -55,6 +55,7 @@ ACCEPTED = {
     "XN--MNCHEN-3YA.test": "xn--mnchen-3ya.test",
     "faß.test": "xn--fa-hia.test",
 }
+PORT = {"x.test:8443": "8443", "below:x.test:22": "22"}
 # Of the two lines of a refusal.
 FIRST_WORDS = "aisb: (--allow ['\"]|  [a-z])"
 OWN_LINES = ("allow.", "# allowlist: ", "acl listed_port port ")
@@ -87,7 +88,8 @@ def test_an_entry_of_the_grammar_is_kept_in_its_one_form(lab: Lab) -> None:
     policies = [[line for line in out.splitlines() if line.startswith("allow.")] for _, out, _ in found]
     rest = {tuple(line for line in out.splitlines() if not line.startswith(OWN_LINES)) for _, out, _ in found}
     assert dict(zip(ACCEPTED, policies, strict=True)) == {
-        entry: [f"allow.0={kept}", "allow.0.origin=--allow"] for entry, kept in ACCEPTED.items()
+        entry: [f"allow.0={kept}", "allow.0.origin=--allow", f"allow.0.ports={PORT.get(entry, '80,443')}"]
+        for entry, kept in ACCEPTED.items()
     }
     assert len(rest) == 1
 

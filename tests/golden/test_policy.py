@@ -1,0 +1,59 @@
+"""The printed policy, whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.domain.policy import Policy, parse_allow
+from aisb.render.explain import policy_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def policy_of(*allow: str, net: str = "allow") -> Policy:
+    return Policy(
+        net=net,
+        allow=parse_allow(net, [(text, "--allow") for text in allow]),
+        environment=("AI_API_TOKEN", "LOG_LEVEL"),
+        base_image="docker.io/library/ubuntu:24.04",
+        install=("jq", "zsh=5.9*"),
+        project="/home/ada/100% new\nproject",
+        home_volume="aisb-home-billing-3f2a19",
+        ca_bundle="",
+    )
+
+
+def test_the_printed_policy(golden: Callable[[str, str], None]) -> None:
+    """Each entry with its ports and its origin; a line is a line whatever stands in a path."""
+    entries = ("allowed.test", "allowed.test:22", "sub.allowed.test", "exact:one.test:5432")
+
+    golden("policy/lines", policy_lines(policy_of(*entries)))
+
+
+@pytest.mark.parametrize(
+    ("allow", "merged"),
+    [
+        pytest.param(("a.test", "b.test"), {}, id="two names"),
+        pytest.param(("a.test", "a.test:22"), {}, id="a port more"),
+        pytest.param(("a.test", "x.a.test"), {"x.a.test": "a.test"}, id="a name below"),
+        pytest.param(("below:a.test", "a.test"), {"below:a.test": "a.test"}, id="only what is below, and all"),
+        pytest.param(("exact:a.test", "below:a.test"), {}, id="two halves"),
+        pytest.param(("exact:a.test", "x.a.test"), {}, id="a name below an exact one"),
+        pytest.param(("a.test:22", "x.a.test"), {}, id="another port"),
+        pytest.param(("a.test:443", "x.a.test"), {}, id="one of two ports"),
+        pytest.param(
+            ("a.test:80", "a.test:443", "x.a.test"), {"x.a.test": "a.test:443 and a.test:80"}, id="each port by another"
+        ),
+        pytest.param(("a.test", "xa.test"), {}, id="a name that only ends alike"),
+        pytest.param(("a.test", "A.test."), {}, id="the same twice is one"),
+    ],
+)
+def test_an_entry_that_adds_nothing_says_which_one_holds_it(allow: tuple[str, ...], merged: dict[str, str]) -> None:
+    lines = dict(line.split("=", 1) for line in policy_lines(policy_of(*allow)).splitlines())
+
+    assert {
+        lines[key.removesuffix(".merged")]: value for key, value in lines.items() if key.endswith(".merged")
+    } == {entry: f"into {wider}" for entry, wider in merged.items()}
