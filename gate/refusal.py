@@ -6,24 +6,12 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
-from aisb.domain.rules import Reason
+from aisb.domain.rules import SENTENCES, Reason
 
 if TYPE_CHECKING:
     from aisb.domain.rules import Verdict
 
 _GUIDANCE = "Do not work around it: ask the user."
-_SENTENCES = {
-    Reason.NOT_LISTED: "no entry of the policy covers this host",
-    Reason.PORT: "the host is allowed, but not on this port",
-    Reason.METHOD: "the host is allowed, but not with this method and path",
-    Reason.NAME_MISMATCH: "the names in the request are not one and the same",
-    Reason.NOT_TLS: "what was said on port 443 is not TLS, or names no host",
-    Reason.PRIVATE_ADDRESS: "the name leads to a private address",
-    Reason.DIRECT_ADDRESS: "an address is not a name: only names are allowed",
-    Reason.DNS: "the name may not be resolved",
-    Reason.LIMIT: "too many connections at once",
-    Reason.BAD_REQUEST: "the gate does not take a request in this form",
-}
 
 
 class Refusal(NamedTuple):
@@ -41,7 +29,7 @@ class Refusal(NamedTuple):
 
     def sentence(self) -> str:
         """Why, in words."""
-        return self.detail or _SENTENCES.get(self.reason, self.reason)
+        return self.detail or SENTENCES.get(self.reason, self.reason)
 
     def steps(self) -> str:
         """What would allow it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import DEFAULT_BASE
@@ -11,24 +12,35 @@ from aisb.domain.base_image import parse_base_image
 from aisb.domain.images import ImageSpec, parse_node_origin, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.effects.build import BuildRequest, build_images
-from aisb.effects.host import need_host, need_ordinary_user
+from aisb.effects.host import need_host, need_ordinary_user, need_own_home
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def build_verb(
-    base_image: str, install: tuple[str, ...], ca_bundle: str, node_source: str, *, trace: bool, quiet: bool
+    base_image: str,
+    install: tuple[str, ...],
+    ca_bundle: str,
+    node_source: str,
+    origins: Mapping[str, str],
+    *,
+    trace: bool,
+    quiet: bool,
 ) -> None:
-    """Build, and print the names of the images on stdout."""
+    """Build, and print the names of the images on stdout. `origins` says where a value was written."""
     spec = ImageSpec(
-        base=parse_base_image(base_image or DEFAULT_BASE),
+        base=parse_base_image(base_image or DEFAULT_BASE, origins["base-image"]),
         platform=parse_platform(os.uname().machine),
         install=parse_packages(package for argument in install for package in argument.split(",")),
-        node_origin=parse_node_origin(node_source),
+        node_origin=parse_node_origin(node_source, origins["node-source"]),
     )
     need_ordinary_user()
+    need_own_home(os.environ)
     where = directories(os.environ)
     runner = TracingRunner(SystemRunner(), say) if trace else SystemRunner()
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")

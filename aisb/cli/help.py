@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from textwrap import fill
 
+from aisb.cli.request import variable_of
 from aisb.domain.options import FLAG, OPTIONS
 
 _SCREEN = """\
@@ -42,10 +44,18 @@ def run_help() -> str:
     for option in OPTIONS:
         name = f"--{option.name}" if option.kind == FLAG else f"--{option.name} {option.metavar}"
         groups.setdefault(option.group, []).append(f"  {name:<24} {option.help}")
+    variables = fill(", ".join(variable_of(option.name) for option in OPTIONS if "env" in option.layers), 80)
     body = "\n\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items())
     return (
         "usage: aisb [run] FLAG* ( -- COMMAND ARG* | AGENT-ARG* )\n\n"
         f"{body}\n\n"
         "The first word that is not one of these flags, and all that follows, is the agent's.\n"
         "A flag may be given more than once: lists add up, of other values the last one counts.\n"
+        "\n"
+        "Variables that set a flag, for lines that do not give it:\n"
+        f"{variables}\n"
+        "\n"
+        "Exit codes: the command's own, 128+n for a signal; 2 usage; 69 podman, the gate or a\n"
+        "build is not to be had; 70 a bug of aisb; 77 not run, because it could not be closed;\n"
+        "78 a file that shapes the sandbox lies where the agent can write it.\n"
     )

@@ -1,21 +1,38 @@
-"""Hints for a command line that may not mean what it says. They change nothing."""
+"""Hints for a command line, and warnings of variables, that may not mean what they say. They change nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisb.cli.request import variable_of
 from aisb.cli.splitter import first_unknown_flag
-from aisb.domain.options import BY_FLAG
+from aisb.domain.options import BY_FLAG, FLAG, OPTIONS, SHORT_FLAGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aisb.cli.splitter import Split
 
+# Programs of the image, which a host need not have.
+_INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
+# A word for help, and other tools' short form of --version.
+_WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
+_NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
 
-def hints_for(split: Split) -> list[str]:
-    """What a person who typed this may want to know."""
+
+def hints_for(split: Split, verbs: frozenset[str]) -> list[str]:
+    """What a person who typed this may want to know. After a `run` that was said no other verb is thought of."""
     if not split.harness:
         return []
-    return [hint for hint in (_close_flag(split), _late_flag(split), _looks_like_a_command(split)) if hint]
+    hints = (_other_word(split), _close_flag(split), _late_flag(split), _close_verb(split, verbs), _a_command(split))
+    return [hint for hint in hints if hint]
+
+
+def _other_word(split: Split) -> str | None:
+    word = split.harness[0]
+    if word not in _WORDS or len(split.harness) > 1 or split.said_run:
+        return None
+    return f"{word} goes to the agent; aisb's own flag is {_WORDS[word]}"
 
 
 def _close_flag(split: Split) -> str | None:
@@ -26,10 +43,13 @@ def _close_flag(split: Split) -> str | None:
 
 def nearest_flag(flag: str) -> str | None:
     """The flag of ours that was probably meant, or None."""
+    return _nearest(flag.partition("=")[0], BY_FLAG)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
-    name = flag.partition("=")[0]
-    return next(iter(get_close_matches(name, BY_FLAG, n=1, cutoff=0.75)), None)
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.75)), None)
 
 
 def _late_flag(split: Split) -> str | None:
@@ -41,10 +61,49 @@ def _late_flag(split: Split) -> str | None:
     )
 
 
-def _looks_like_a_command(split: Split) -> str | None:
+def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
+    word, *rest = split.harness
+    if split.said_run or word.startswith("-") or " " in word or not all(other.startswith("-") for other in rest):
+        return None
+    if word in verbs:
+        return f"{word} comes after a flag, so it goes to the agent; a verb comes first: aisb {word}"
+    nearest = _nearest(word, sorted(verbs))
+    return f"{word} goes to the agent as a prompt; aisb's verb is: aisb {nearest}" if nearest else None
+
+
+def _a_command(split: Split) -> str | None:
     import shutil
 
     word = split.harness[0]
-    if word.startswith("-") or " " in word or len(split.harness) < 2 or shutil.which(word) is None:
+    if word.startswith("-") or " " in word or not (word in _INSIDE or shutil.which(word)):
         return None
-    return f"this goes to the agent as a prompt; to run {word} itself: aisb -- {' '.join(split.harness)}"
+    return f"this goes to the agent as a prompt; to run {word} itself: {_as_command(split)}"
+
+
+def _as_command(split: Split) -> str:
+    """The same line with the agent's part as a command, ready to paste."""
+    import shlex
+
+    return shlex.join(["aisb", *(word for flag in split.flags for word in _words(*flag)), "--", *split.harness])
+
+
+def _words(name: str, value: str) -> tuple[str, ...]:
+    flag = f"--{name}"
+    if BY_FLAG[flag].kind == FLAG:
+        return (next((short for short, meant in SHORT_FLAGS.items() if meant == name), flag),)
+    return (f"{flag}={value}",) if value.startswith("--") else (flag, value)
+
+
+def strange_variables(names: Iterable[str]) -> list[str]:
+    """A warning of each AISB_* variable that nothing reads, with the one that was probably meant."""
+    known = [variable_of(option.name) for option in OPTIONS if "env" in option.layers]
+    ours = (name for name in sorted(names) if name.startswith("AISB_") and not name.startswith(_NO_SETTINGS))
+    return [_strange(name, known) for name in ours if name not in known]
+
+
+def _strange(name: str, known: list[str]) -> str:
+    flag = next((flag for flag, option in BY_FLAG.items() if variable_of(option.name) == name), None)
+    if flag:
+        return f"{name} is not read; give the flag: {flag}"
+    nearest = _nearest(name, known)
+    return f"{name} is not read; {f'the nearest setting is {nearest}' if nearest else 'see: aisb run --help'}"

@@ -48,7 +48,7 @@ def _dispatch(arguments: list[str]) -> int:
     if taken.verb == "run":
         from aisb.cli.run import run
 
-        return run(taken)
+        return run(taken, VERBS)
     return _verb(taken.verb, taken.rest)
 
 

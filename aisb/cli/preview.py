@@ -30,15 +30,13 @@ def preview(request: Request) -> int:
     """Print what was asked for on stdout, in the order of the help."""
     where = preview_directories(os.environ)
     project = resolve_project(request.project, os.environ, where)
-    variables = read_variables(request.environment, os.environb)
+    variables = read_variables(request.wanted.environment, os.environb)
     rendered = preview_of(question_of(request, project, "pasta"), where.cache)
-    for what in PREVIEWS:
-        if request.has(f"print-{what}"):
-            sys.stdout.write(rendered.texts[what]())
+    # All of it before any of it is printed: an error leaves nothing half said.
+    texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
-        plan = rendered.plan()
-        for line in _dry_run(request, plan, where, project, variables):
-            sys.stdout.write(line + "\n")
+        texts += [f"{line}\n" for line in _dry_run(request, rendered.plan(), where, project, variables)]
+    sys.stdout.write("".join(texts))
     return 0
 
 

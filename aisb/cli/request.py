@@ -6,8 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.base_image import parse_base_image
 from aisb.domain.images import parse_node_origin
+from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.options import LIST, OPTIONS, VALUE
+from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,24 +35,22 @@ SHELL = ("/bin/bash", "-l")
 
 
 class Request(NamedTuple):
-    """What was asked for."""
+    """What was asked for. `origins` says of each value where it was written: its flag, or its variable."""
 
-    net: str
-    allow: tuple[tuple[str, str], ...]
-    environment: tuple[str, ...]
-    install: tuple[str, ...]
-    base_image: str
-    ca_bundle: str
-    node_origin: str
+    wanted: Wanted
     gate_network: str
-    gate_idle: int
     project: str | None
     command: tuple[str, ...]
     settings: frozenset[str]
+    origins: Mapping[str, str]
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
         return name in self.settings
+
+    def origin(self, name: str) -> str:
+        """Where the value of an option was written; its flag, where nobody wrote one."""
+        return self.origins.get(name, f"--{name}")
 
 
 def read_request(split: Split, environ: Mapping[str, str]) -> Request:
@@ -57,55 +58,71 @@ def read_request(split: Split, environ: Mapping[str, str]) -> Request:
     scalars = _scalars(split, environ)
     settings = _settings(split, environ)
     _refuse_a_full_default(environ, split.values("net"))
-    if scalars.get("project") == "":
+    if "project" in scalars and not scalars["project"].text:
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     return Request(
-        net=scalars.get("net", "allow"),
-        allow=tuple((value, "--allow") for value in split.values("allow")),
-        environment=_environment_names(split.values("env")),
-        install=tuple(package for value in split.values("install") for package in value.split(",")),
-        base_image=scalars.get("base-image", DEFAULT_BASE),
-        ca_bundle=scalars.get("ca-bundle", ""),
-        node_origin=parse_node_origin(scalars.get("node-source", "")),
-        gate_network=_network_name(scalars.get("gate-network", "")),
-        gate_idle=_seconds("gate-idle", scalars.get("gate-idle", "600")),
-        project=None if "no-cwd" in settings else scalars.get("project", "."),
+        wanted=_wanted(split, scalars),
+        gate_network=_network_name(*scalars.get("gate-network", ("", ""))),
+        project=None if "no-cwd" in settings else scalars.get("project", (".",))[0],
         command=_command(split, settings),
         settings=settings,
+        origins={name: written.origin for name, written in scalars.items()},
     )
 
 
-def _network_name(text: str) -> str:
+class _Written(NamedTuple):
+    """A value, and the flag or the variable that it came by."""
+
+    text: str
+    origin: str
+
+
+def _wanted(split: Split, scalars: Mapping[str, _Written]) -> Wanted:
+    net = scalars.get("net", _Written(ALLOW, "--net"))
+    base = scalars.get("base-image", _Written(DEFAULT_BASE, "--base-image"))
+    return Wanted(
+        net=parse_net_mode(*net),
+        allow=tuple((value, "--allow") for value in split.values("allow")),
+        environment=_environment_names(split.values("env")),
+        install=tuple(package for value in split.values("install") for package in value.split(",")),
+        base_image=parse_base_image(*base).text,
+        ca_bundle=scalars.get("ca-bundle", ("",))[0],
+        node_origin=parse_node_origin(*scalars.get("node-source", ("", ""))),
+        idle_seconds=_seconds(*scalars.get("gate-idle", ("600", ""))),
+    )
+
+
+def _network_name(text: str, origin: str) -> str:
     if text and not _NETWORK.fullmatch(text):
-        raise UsageError(f"--gate-network {text!r} is not the name of a network", hint="see: podman network ls")
+        raise UsageError(f"{origin} {text!r} is not the name of a network", hint="see: podman network ls")
     return text
 
 
-def _seconds(name: str, text: str) -> int:
+def _seconds(text: str, origin: str) -> int:
     if not _SECONDS.fullmatch(text):
-        raise UsageError(f"--{name} {text!r} is not a number of seconds", hint=f"write: --{name} 600")
+        raise UsageError(f"{origin} {text!r} is not a number of seconds", hint="write: 600")
     return int(text)
 
 
-def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, _Written]:
+    found: dict[str, _Written] = {}
     for option in OPTIONS:
         if option.kind != VALUE:
             continue
         values = split.values(option.name)
-        variable = _variable(option.name)
+        variable = variable_of(option.name)
         if values:
-            found[option.name] = values[-1]
+            found[option.name] = _Written(values[-1], f"--{option.name}")
         elif "env" in option.layers and environ.get(variable):
-            found[option.name] = environ[variable]
+            found[option.name] = _Written(environ[variable], variable)
     return found
 
 
 def _refuse_a_full_default(environ: Mapping[str, str], given: tuple[str, ...]) -> None:
     """Everything open is asked for each time, never by a variable that somebody forgot."""
-    if not given and environ.get(_variable("net")) == "full":
+    if not given and environ.get(variable_of("net")) == "full":
         raise UsageError("AISB_NET=full: an open network is never a default", hint="give the flag: --net full")
 
 
@@ -121,13 +138,14 @@ def _settings(split: Split, environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def _is_on(environ: Mapping[str, str], name: str) -> bool:
-    value = environ.get(_variable(name), "").lower()
+    value = environ.get(variable_of(name), "").lower()
     if value not in _TRUE | _FALSE:
-        raise UsageError(f"{_variable(name)}={value!r} is neither on nor off", hint="write 1 or 0")
+        raise UsageError(f"{variable_of(name)}={value!r} is neither on nor off", hint="write 1 or 0")
     return value in _TRUE
 
 
-def _variable(name: str) -> str:
+def variable_of(name: str) -> str:
+    """The variable that may set an option."""
     return "AISB_" + name.upper().replace("-", "_")
 
 

@@ -7,12 +7,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from aisb.cli.hints import hints_for, nearest_flag
+from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
-from aisb.effects.host import need_host, need_network, need_ordinary_user
+from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
@@ -48,18 +48,21 @@ class Clock:
         self.marks.append((name, time.monotonic()))
 
 
-def run(split: Split) -> int:
+def run(split: Split, verbs: frozenset[str]) -> int:
     """Do what the command line says."""
     clock = Clock()
     request = read_request(split, os.environ)
     _be_strict(split, request)
-    for hint in hints_for(split):
+    for warning in strange_variables(os.environ):
+        say(f"warning: {warning}")
+    for hint in hints_for(split, verbs):
         say(f"hint: {hint}")
     if request.has("dry-run") or any(request.has(f"print-{what}") for what in PREVIEWS):
         from aisb.cli.preview import preview
 
         return preview(request)
     need_ordinary_user()
+    need_own_home(os.environ)
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, runner, clock)
 
@@ -74,10 +77,10 @@ def _be_strict(split: Split, request: Request) -> None:
 
 def _run(request: Request, runner: Runner, clock: Clock) -> int:
     where = directories(os.environ)
-    variables = read_variables(request.environment, os.environb)
+    variables = read_variables(request.wanted.environment, os.environb)
     project = resolve_project(request.project, os.environ, where)
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
-    network = need_network(host) if request.net != "none" else ""
+    network = need_network(host) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
@@ -92,8 +95,21 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
         clock.mark("gate")
         _say_start(job, plan, gate, quiet=request.has("quiet"))
 
-    ended = _run_with_images(job, plan, question, shop, on_ready)
+    try:
+        ended = _run_with_images(job, plan, question, shop, on_ready)
+    except Unavailable:
+        need_gate_network(request, shop)
+        raise
     return _finish(request, ended, clock)
+
+
+def need_gate_network(request: Request, shop: Workshop) -> None:
+    """Raises Unavailable where the reason of a failed start is that the gate's network is not there."""
+    name = request.gate_network
+    if name and shop.runner.run(shop.podman_command("network", "exists", name)).code == 1:
+        raise Unavailable(
+            f"{request.origin('gate-network')} {name}: podman has no such network", hint="see: podman network ls"
+        )
 
 
 def _run_with_images(
@@ -143,18 +159,8 @@ def job_of(
 
 def question_of(request: Request, project: str, network: str) -> Question:
     """What decides the plan of this request."""
-    return look_around(
-        net=request.net,
-        allow=request.allow,
-        environment=request.environment,
-        install=request.install,
-        base_image=request.base_image,
-        ca_bundle=request.ca_bundle,
-        project=project,
-        network=request.gate_network or network,
-        idle_seconds=request.gate_idle,
-        node_origin=request.node_origin,
-    )
+    network = request.gate_network or network
+    return look_around(request.wanted, project=project, network=network, ca_origin=request.origin("ca-bundle"))
 
 
 def progress(request: Request) -> Report:

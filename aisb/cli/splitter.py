@@ -9,10 +9,13 @@ harness, byte for byte. A parser that read on would let an argument of the harne
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.options import BY_FLAG, FLAG, SHORT_FLAGS
+from aisb.domain.options import BY_FLAG, DIRECTORY, FILE, FLAG, SHORT_FLAGS
 from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from aisb.domain.options import Option
 
 
 class Split(NamedTuple):
@@ -21,6 +24,7 @@ class Split(NamedTuple):
 
     `flags` are (name, value) pairs in order, a plain flag's value is "". Exactly one of `command`
     (after `--`) and `harness` (everything else) is not None, unless both are absent: then `harness` is ().
+    `said_run` is whether the line began with `run`.
     """
 
     verb: str
@@ -28,6 +32,7 @@ class Split(NamedTuple):
     command: tuple[str, ...] | None
     harness: tuple[str, ...]
     rest: tuple[str, ...] = ()
+    said_run: bool = False
 
     def has(self, name: str) -> bool:
         """Whether the flag was given."""
@@ -43,17 +48,18 @@ def split(arguments: list[str], verbs: frozenset[str]) -> Split:
     words = list(arguments)
     if words and words[0] in verbs and words[0] != "run":
         return Split(words[0], (), None, (), tuple(words[1:]))
-    if words and words[0] == "run":
+    said_run = words[:1] == ["run"]
+    if said_run:
         del words[0]
     flags: list[tuple[str, str]] = []
     while words:
         if words[0] == "--":
-            return Split("run", tuple(flags), _command(words[1:]), ())
+            return Split("run", tuple(flags), _command(words[1:]), (), said_run=said_run)
         flag = _take_flag(words)
         if flag is None:
             break
         flags.append(flag)
-    return Split("run", tuple(flags), None, tuple(words))
+    return Split("run", tuple(flags), None, tuple(words), said_run=said_run)
 
 
 def _take_flag(words: list[str]) -> tuple[str, str] | None:
@@ -72,8 +78,16 @@ def _take_flag(words: list[str]) -> tuple[str, str] | None:
     if equals:
         return option.name, value
     if not words or words[0].startswith("--"):
-        raise UsageError(f"{name} needs a value", hint=f"write: {name} {option.metavar}, or {name}=--VALUE")
+        raise UsageError(f"{name} needs a value", hint=_how_to_give(option, words))
     return option.name, words.pop(0)
+
+
+def _how_to_give(option: Option, words: list[str]) -> str:
+    hint = f"write: --{option.name} {option.metavar}"
+    # Of our values only a path may begin so.
+    if words and words[0] != "--" and option.metavar in (DIRECTORY, FILE):
+        hint += f", or --{option.name}={words[0]}"
+    return hint
 
 
 def _command(words: list[str]) -> tuple[str, ...]:

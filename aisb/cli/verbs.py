@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import typer
 
 from aisb import __version__
+from aisb.cli.request import variable_of
+from aisb.domain.options import BY_FLAG
+from aisb.errors import UsageError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+# Of its parser's errors typer exports one; what that derives from is all of them.
+_UNREADABLE = cast("type[Exception]", typer.BadParameter.__base__)
+_WORDS = (
+    ("No such option: ", "it has no flag "),
+    ("Got unexpected extra argument(s) ", "it takes no argument "),
+    ("Option '", "the flag '"),
+    ("requires an argument", "needs a value"),
+)
+# As for a run.
+_HELP = {"help_option_names": ["--help", "-h"]}
+
+
+def _text(name: str) -> str:
+    """The help of the flag of that name of a run, which means the same here."""
+    return BY_FLAG[f"--{name}"].help
+
+
+def _metavar(name: str) -> str:
+    return BY_FLAG[f"--{name}"].metavar
 
 
 @app.callback()
@@ -14,31 +38,53 @@ def _aisb() -> None:
     """Run a coding agent in a rootless sandbox whose network is an explicit allowlist."""
 
 
-@app.command()
+@app.command(context_settings=_HELP)
 def version() -> None:
     """aisb's version."""
     typer.echo(f"aisb {__version__}")
 
 
-@app.command()
+@app.command(context_settings=_HELP)
 def build(
-    base_image: str = typer.Option("", help="The image to build on, or bootstrap:trixie.", envvar="AISB_BASE_IMAGE"),
-    install: list[str] = typer.Option([], help="A distribution package to add."),
-    ca_bundle: str = typer.Option("", help="Extra certificates to trust while building.", envvar="AISB_CA_BUNDLE"),
-    node_source: str = typer.Option("", help="tarball or npm.", envvar="AISB_NODE_SOURCE"),
-    trace: bool = typer.Option(False, "--trace", help="Print every command that aisb runs."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Only errors."),
+    context: typer.Context,
+    base_image: str = typer.Option(
+        "", metavar=_metavar("base-image"), help=_text("base-image"), envvar="AISB_BASE_IMAGE"
+    ),
+    install: list[str] = typer.Option([], metavar=_metavar("install"), help=_text("install")),
+    ca_bundle: str = typer.Option(
+        "", metavar=_metavar("ca-bundle"), help="extra certificates to trust while building", envvar="AISB_CA_BUNDLE"
+    ),
+    node_source: str = typer.Option(
+        "", metavar=_metavar("node-source"), help=_text("node-source"), envvar="AISB_NODE_SOURCE"
+    ),
+    trace: bool = typer.Option(False, "--trace", help=_text("trace")),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="only errors"),
 ) -> None:
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    build_verb(base_image, tuple(install), ca_bundle, node_source, trace=trace, quiet=quiet)
+    origins = _origins(context, "base-image", "node-source")
+    build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
+
+
+def _origins(context: typer.Context, *names: str) -> dict[str, str]:
+    """Where the value of each option came from: its flag or its variable."""
+    sources = {name: context.get_parameter_source(name.replace("-", "_")) for name in names}
+    by_variable = {name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"}
+    return {name: variable_of(name) if name in by_variable else f"--{name}" for name in names}
 
 
 def run_verb(verb: str, words: list[str]) -> int:
-    """Run a verb and return its exit code: 2 for a command line that it cannot read, as everywhere."""
+    """Run a verb and return its exit code. Raises UsageError for a command line that it cannot read."""
     try:
-        app([verb, *words], prog_name="aisb")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
-    return 0
+        code = app([verb, *words], prog_name="aisb", standalone_mode=False)
+    except _UNREADABLE as error:
+        raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=f"see: aisb {verb} --help") from error
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(text: str) -> str:
+    """What was wrong, in the words of the rest of aisb where typer's are known."""
+    for theirs, ours in _WORDS:
+        text = text.replace(theirs, ours)
+    return text.removesuffix(".")

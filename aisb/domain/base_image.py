@@ -30,7 +30,7 @@ _PATH = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
-_FORMS = "write NAME:TAG, REGISTRY/NAME:TAG, NAME@sha256:DIGEST, localhost/NAME:TAG or bootstrap:trixie"
+_FORMS = "write: NAME:TAG, REGISTRY/NAME:TAG, NAME@sha256:DIGEST, localhost/NAME:TAG or bootstrap:trixie"
 
 
 class BaseImage(NamedTuple):
@@ -53,22 +53,26 @@ class BaseImage(NamedTuple):
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag}"
 
 
-def parse_base_image(text: str) -> BaseImage:
-    """The base image that `text` names. Raises UsageError, with the nearest right form where there is one."""
+def parse_base_image(text: str, origin: str = "--base-image") -> BaseImage:
+    """
+    The base image that `text` names.
+
+    Raises UsageError, with where it was written and the nearest right form where there is one.
+    """
     if text.startswith(f"{BOOTSTRAP}:"):
-        return _bootstrap(text)
+        return _bootstrap(text, origin)
     base = _reference(text)
     if base is None:
         nearest = _nearest(text)
-        raise UsageError(f"{text!r} is not a base image", hint=f"write: {nearest}" if nearest else _FORMS)
+        raise UsageError(f"{origin} {text!r} is not a base image", hint=f"write: {nearest}" if nearest else _FORMS)
     return base
 
 
-def _bootstrap(text: str) -> BaseImage:
+def _bootstrap(text: str, origin: str) -> BaseImage:
     suite = text.removeprefix(f"{BOOTSTRAP}:")
     if suite not in SUITES:
         known = " or ".join(f"{BOOTSTRAP}:{name}" for name in SUITES)
-        raise UsageError(f"{text!r}: there is no such suite to make a base from", hint=f"write: {known}")
+        raise UsageError(f"{origin} {text!r}: there is no such suite to make a base from", hint=f"write: {known}")
     return BaseImage(text, BOOTSTRAP, "", tag=suite)
 
 

@@ -186,10 +186,10 @@ def parse_platform(machine: str) -> str:
     return PLATFORMS[machine]
 
 
-def parse_node_origin(text: str) -> str:
-    """`tarball`, `npm`, or empty for whichever is to be had."""
+def parse_node_origin(text: str, origin: str = "--node-source") -> str:
+    """`tarball`, `npm`, or empty for whichever is to be had. Raises UsageError with where the text was written."""
     if text not in ("", TARBALL, NPM):
-        raise UsageError(f"{text!r} is no source of Node", hint=f"write: {TARBALL} or {NPM}")
+        raise UsageError(f"{origin} {text!r} is no source of Node", hint=f"write: {TARBALL} or {NPM}")
     return text
 
 

@@ -12,6 +12,10 @@ FLAG = "flag"
 VALUE = "value"
 LIST = "list"
 
+# What a value is, as the help shows it.
+DIRECTORY = "DIR"
+FILE = "FILE"
+
 
 class Option(NamedTuple):
     """
@@ -34,7 +38,15 @@ INSIDE = "What is inside"
 PREVIEW = "Look before you run"
 OUTPUT = "Output"
 
-PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "seccomp")
+_SHOWN = {
+    "policy": "what the flags and entries come to",
+    "entrypoint": "the first program of the sandbox",
+    "containerfile": "what the sandbox's image is built from",
+    "nft": "the sandbox's firewall rules",
+    "squid": "the configuration and the allowlist of the gate's proxy",
+    "seccomp": "the system calls that the sandbox may make",
+}
+PREVIEWS = tuple(_SHOWN)
 
 OPTIONS = (
     Option("allow", LIST, "ENTRY", "a host that may be reached: example.com, exact:NAME, NAME:PORT", NETWORK),
@@ -62,20 +74,20 @@ OPTIONS = (
     Option(
         "ca-bundle",
         VALUE,
-        "FILE",
+        FILE,
         "extra certificates to trust, in the build and in the sandbox",
         INSIDE,
         ("env",),
     ),
-    Option("project", VALUE, "DIR", "the directory to mount at /project (default: here)", INSIDE),
+    Option("project", VALUE, DIRECTORY, "the directory to mount at /project (default: here)", INSIDE),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
     Option("shell", FLAG, "", "run a shell", INSIDE),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, ("env",)),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
-    *(Option(f"print-{what}", FLAG, "", f"print the rendered {what}, start nothing", PREVIEW) for what in PREVIEWS),
+    *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),
     Option("timings", FLAG, "", "print how long each phase of the start took", OUTPUT, ("env",)),
     Option("trace", FLAG, "", "print every command that aisb runs", OUTPUT, ("env",)),
-    Option("quiet", FLAG, "", "only errors (also -q)", OUTPUT, ("env",)),
+    Option("quiet", FLAG, "", "only errors: not the start lines, nor what was refused (also -q)", OUTPUT, ("env",)),
     Option("help", FLAG, "", "this text (also -h)", OUTPUT),
     Option("version", FLAG, "", "aisb's version", OUTPUT),
 )

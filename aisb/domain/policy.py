@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import LATER, Entry, parse_entries
+from aisb.domain.net import ALLOW
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import VERSION, NameEntry
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-ALLOW = "allow"
-NONE = "none"
-FULL = "full"
-NET_MODES = (ALLOW, NONE, FULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +47,24 @@ class Policy:
         return reduce_names(item.entry for item in self.allow if isinstance(item.entry, NameEntry))
 
 
-def parse_net_mode(text: str) -> str:
-    """`allow`, `none` or `full`."""
-    if text not in NET_MODES:
-        raise UsageError(f"--net {text!r} is not a mode", hint="write: --net allow, --net none or --net full")
-    return text
-
-
 def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem, ...]:
-    """
-    The allow items of (text, origin) pairs, sorted.
-
-    An empty list is an error where the mode is `allow`: it would be a sandbox that nobody asked for.
-    """
+    """The allow items of (text, origin) pairs, sorted. Raises UsageError for one that is not enforced."""
     items = {AllowItem(entry, origin) for argument, origin in sourced for entry in parse_entries(argument)}
     for item in items:
         _refuse_what_is_not_enforced(item.entry)
-    if net == ALLOW and not items:
+    if net != ALLOW and items:
+        raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
+    return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+
+
+def need_entries(policy: Policy) -> Policy:
+    """The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for."""
+    if policy.net == ALLOW and not policy.allow:
         raise UsageError(
             "nothing is allowed yet: name the hosts that the agent may reach",
             hint="write: aisb --allow llm.example.com, or --net none for no network at all",
         )
-    if net != ALLOW and items:
-        raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
-    return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+    return policy
 
 
 def _refuse_what_is_not_enforced(entry: Entry) -> None:

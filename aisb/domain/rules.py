@@ -45,6 +45,20 @@ class Reason:
     BAD_REQUEST = "bad-request"
 
 
+SENTENCES = {
+    Reason.NOT_LISTED: "no entry of the policy covers this host",
+    Reason.PORT: "the host is allowed, but not on this port",
+    Reason.METHOD: "the host is allowed, but not with this method and path",
+    Reason.NAME_MISMATCH: "the names in the request are not one and the same",
+    Reason.NOT_TLS: "what was said on port 443 is not TLS, or names no host",
+    Reason.PRIVATE_ADDRESS: "the name leads to a private address",
+    Reason.DIRECT_ADDRESS: "an address is not a name: only names are allowed",
+    Reason.DNS: "no entry of the policy covers this name",
+    Reason.LIMIT: "too many connections at once",
+    Reason.BAD_REQUEST: "the gate does not take a request in this form",
+}
+
+
 class Verdict(NamedTuple):
     """
     The engine's answer.
@@ -169,6 +183,12 @@ def entry_for(name: str, port: int) -> str:
     if _is_own(name):
         return ""
     return name if port in WEB_PORTS else f"{name}:{port}"
+
+
+def narrowest_entry_for(name: str, port: int) -> str:
+    """The `--allow` entry that would let this very name be reached at a port and no other; "" where none would."""
+    entry = entry_for(name, port)
+    return f"exact:{entry}" if entry else ""
 
 
 def _is_own(name: str) -> bool:

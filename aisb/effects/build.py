@@ -143,7 +143,13 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
     if code != 0:
         raise Unavailable(
             f"{_WHAT[role]} could not be built: {log.cause or f'podman build exited {code}'}",
-            hint="\n".join([*log.tail, f"the whole log: {log.path}"]),
+            hint="\n".join(
+                [
+                    *(f"| {line}" for line in log.tail),
+                    f"the whole log: {log.path}",
+                    "where a download failed, look at the network and the mirrors; then try again: aisb build",
+                ]
+            ),
         )
     with open(view.iid_file, encoding="ascii") as file:
         return file.read().strip()

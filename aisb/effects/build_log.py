@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 _KEPT_LOGS = 20
-_SHOWN_LINES = 20
+_SHOWN_LINES = 10
+# What podman and our own script say to each other; whoever reads why a build failed needs none of it.
+_INTERNAL = ("STEP ", "--> ", "aisb-step: ", "aisb-fail: ", "Error: building at STEP ", "$ ")
 
 
 class BuildLog:
@@ -33,7 +35,8 @@ class BuildLog:
     def line(self, text: str) -> None:
         self._file.write(f"{text}\n")
         self._file.flush()
-        self.tail.append(text)
+        if not text.startswith(_INTERNAL):
+            self.tail.append(text)
         kind, _, rest = text.partition(": ")
         if kind == "aisb-step":
             self._report.begin(rest)

@@ -16,7 +16,7 @@ from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 OLDEST = (4, 3)
 PASTA_SINCE = (4, 4)
@@ -37,6 +37,13 @@ def need_ordinary_user() -> None:
     """Raises Unavailable for root: without a user namespace of an ordinary user there is nothing to drop to."""
     if os.getuid() == 0 or os.geteuid() == 0:
         raise Unavailable("aisb does not run as root", hint="run it as an ordinary user; it needs no privilege")
+
+
+def need_own_home(environ: Mapping[str, str]) -> None:
+    """Raises Unavailable where HOME leads nowhere: podman keeps everything there, and fails without words."""
+    home = environ.get("HOME", "")
+    if home and not os.path.isdir(home):
+        raise Unavailable(f"HOME {home} is not a directory", hint="log in as a user that has a home")
 
 
 def find_program(name: str, path: str = SAFE_PATH) -> str | None:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import ALLOW, Policy, parse_allow, parse_net_mode, policy_json
+from aisb.domain.policy import Policy, need_entries, parse_allow, policy_json
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
 from aisb.effects.plan import Plan
 from aisb.effects.situation import find_seccomp, spec_of
-from aisb.errors import Unavailable
+from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES, session_targets
 from aisb.render.explain import policy_lines
@@ -34,17 +35,18 @@ SECCOMP_HINT = "install it: apt-get install golang-github-containers-common (pod
 
 
 def read_policy(question: Question) -> Policy:
-    """The policy that was asked for. Raises UsageError for what cannot be meant."""
-    net = parse_net_mode(question.net)
+    """The policy that was asked for, if only in part. Raises UsageError for what cannot be meant."""
+    wanted = question.wanted
+    net = parse_net_mode(wanted.net)
     return Policy(
         net=net,
-        allow=parse_allow(net, question.allow),
-        environment=question.environment,
-        base_image=parse_base_image(question.base_image).text,
-        install=parse_packages(question.install),
+        allow=parse_allow(net, wanted.allow),
+        environment=wanted.environment,
+        base_image=parse_base_image(wanted.base_image).text,
+        install=parse_packages(wanted.install),
         project=question.project,
         home_volume=question.home_volume,
-        ca_bundle=question.ca_bundle,
+        ca_bundle=wanted.ca_bundle,
     )
 
 
@@ -54,14 +56,14 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
 
     The policy is read first, so that a wrong entry is refused before anything is built.
     """
-    policy = read_policy(question)
+    policy = need_entries(read_policy(question))
     seccomp = seccomp_text()
     return compose(policy, question, need_images(question, shop), seccomp)
 
 
 def need_images(question: Question, shop: Workshop) -> ImageNames:
     """The two images' names, both in podman's store when this returns."""
-    return build_images(BuildRequest(spec_of(question), question.ca_bundle), shop)
+    return build_images(BuildRequest(spec_of(question), question.wanted.ca_bundle), shop)
 
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
@@ -109,7 +111,7 @@ def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, s
         policy_json=policy_json(policy.names),
         host_addresses=question.host_addresses,
         seccomp=seccomp,
-        idle_seconds=question.idle_seconds,
+        idle_seconds=question.wanted.idle_seconds,
     )
 
 
@@ -136,23 +138,38 @@ class Preview(NamedTuple):
 
 
 def preview_of(question: Question, cache: str) -> Preview:
-    """Everything that can be looked at before a run. The policy is read at once: a wrong one is an error."""
+    """
+    Everything that can be looked at before a run.
+
+    The policy is read at once: a wrong entry is an error whatever is looked at. That there must be one is an
+    error where it shows.
+    """
     policy = read_policy(question)
 
     def containerfile_text() -> str:
         return containerfile(SANDBOX, _recorded(question, cache))
 
+    def planned() -> Plan:
+        images = image_names(_recorded(question, cache))
+        return compose(need_entries(policy), question, images, _seccomp_or_nothing())
+
     return Preview(
         texts={
-            "policy": lambda: policy_lines(policy),
+            "policy": lambda: policy_lines(need_entries(policy)),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: sandbox.ruleset(policy.net),
-            "squid": lambda: squid_conf(policy.names, question.host_addresses) + _commented(allowlist(policy.names)),
+            "squid": lambda: _squid_text(need_entries(policy), question),
             "seccomp": seccomp_text,
         },
-        plan=lambda: compose(policy, question, image_names(_recorded(question, cache)), _seccomp_or_nothing()),
+        plan=planned,
     )
+
+
+def _squid_text(policy: Policy, question: Question) -> str:
+    if policy.net != ALLOW:
+        raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
+    return squid_conf(policy.names, question.host_addresses) + _commented(allowlist(policy.names))
 
 
 def _recorded(question: Question, cache: str) -> ImageInputs:

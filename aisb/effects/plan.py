@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.assets import asset_path, package_path
 from aisb.effects.state import make_private, read_if_there, write_whole
+
+if TYPE_CHECKING:
+    from aisb.domain.wanted import Wanted
 
 
 class Plan(NamedTuple):
@@ -35,20 +38,13 @@ class Plan(NamedTuple):
 class Question(NamedTuple):
     """All that decides a plan. Two equal questions have equal plans."""
 
-    net: str
-    allow: tuple[tuple[str, str], ...]
-    environment: tuple[str, ...]
-    install: tuple[str, ...]
-    base_image: str
-    ca_bundle: str
+    wanted: Wanted
     ca_text: str
     project: str
     home_volume: str
     user: str
     pin: str
     network: str
-    idle_seconds: int
-    node_origin: str
     host_addresses: tuple[str, ...]
     podman_seccomp: str
     programs: str

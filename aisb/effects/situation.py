@@ -22,6 +22,7 @@ from aisb.errors import Untrusted, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aisb.domain.wanted import Wanted
     from aisb.effects.state import Directories
     from aisb.effects.workshop import Workshop
 
@@ -68,25 +69,23 @@ def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[
     return tuple(os.path.realpath(directory) for directory in directories)
 
 
-def read_ca_bundle(path: str, project: str) -> str:
+def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     """The certificates in a file, "" without one. Raises UsageError for what is not a list of certificates."""
     if not path:
         return ""
     real = os.path.realpath(path)
     # The path itself too: a link in the project could point elsewhere the next time.
     if project and any(place.startswith(project + "/") for place in (real, _without_last_link(path))):
-        raise Untrusted(
-            f"--ca-bundle {path} lies in the project, where the agent can change it", hint="keep it elsewhere"
-        )
+        raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"--ca-bundle {path} is not a regular file", hint="name a file of PEM certificates")
+                raise UsageError(f"{origin} {path} is not a regular file", hint="name a file of PEM certificates")
             data = file.read(_LARGEST_BUNDLE + 1)
     except OSError as error:
-        raise UsageError(f"--ca-bundle {path}: {error.strerror}", hint="name a file of PEM certificates") from error
-    return _checked_certificates(path, data)
+        raise UsageError(f"{origin} {path}: {error.strerror}", hint="name a file of PEM certificates") from error
+    return _checked_certificates(f"{origin} {path}", data)
 
 
 def _without_last_link(path: str) -> str:
@@ -94,13 +93,13 @@ def _without_last_link(path: str) -> str:
     return os.path.join(os.path.realpath(directory), name)
 
 
-def _checked_certificates(path: str, data: bytes) -> str:
+def _checked_certificates(named: str, data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     certificates = find_certificates([text])
     if len(data) > _LARGEST_BUNDLE or not certificates:
-        raise UsageError(f"--ca-bundle {path} holds no certificate", hint="it must be PEM: -----BEGIN CERTIFICATE-----")
+        raise UsageError(f"{named} holds no certificate", hint="it must be PEM: -----BEGIN CERTIFICATE-----")
     if "PRIVATE KEY" in text:
-        raise UsageError(f"--ca-bundle {path} holds a private key", hint="give the certificate alone")
+        raise UsageError(f"{named} holds a private key", hint="give the certificate alone")
     return certificates
 
 
@@ -127,36 +126,17 @@ def stamp_of(path: str) -> str:
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
-def look_around(
-    *,
-    net: str,
-    allow: tuple[tuple[str, str], ...],
-    environment: tuple[str, ...],
-    install: tuple[str, ...],
-    base_image: str,
-    ca_bundle: str,
-    project: str,
-    network: str,
-    idle_seconds: int,
-    node_origin: str,
-) -> Question:
-    """The question whose answer is a plan."""
+def look_around(wanted: Wanted, *, project: str, network: str, ca_origin: str) -> Question:
+    """The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named."""
     return Question(
-        net=net,
-        allow=allow,
-        environment=environment,
-        install=install,
-        base_image=base_image,
-        ca_bundle=ca_bundle,
-        ca_text=read_ca_bundle(ca_bundle, project),
+        wanted=wanted,
+        ca_text=read_ca_bundle(wanted.ca_bundle, project, ca_origin),
         project=project,
         home_volume=home_volume(project or "no project"),
         user=user_name(),
         pin="",
         network=network,
-        idle_seconds=idle_seconds,
-        node_origin=node_origin,
-        host_addresses=host_addresses() if net == "allow" else (),
+        host_addresses=host_addresses() if wanted.net == "allow" else (),
         podman_seccomp=stamp_of(find_seccomp() or ""),
         programs=fingerprint(),
     )
@@ -165,10 +145,10 @@ def look_around(
 def spec_of(question: Question) -> ImageSpec:
     """What the images of this question are made from. Raises UsageError for a base or a package that cannot be."""
     return ImageSpec(
-        base=parse_base_image(question.base_image),
+        base=parse_base_image(question.wanted.base_image),
         platform=parse_platform(os.uname().machine),
-        install=parse_packages(question.install),
-        node_origin=question.node_origin,
+        install=parse_packages(question.wanted.install),
+        node_origin=question.wanted.node_origin,
     )
 
 
@@ -192,4 +172,4 @@ def need_plan(question: Question, shop: Workshop) -> Plan:
 
 def _pinned(question: Question, cache: str) -> Question:
     """The question with what the base and Node stand for at the moment."""
-    return question._replace(pin=read_pins(cache, question.base_image))
+    return question._replace(pin=read_pins(cache, question.wanted.base_image))

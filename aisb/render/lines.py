@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import canonical_name, show_authority
-from aisb.domain.rules import PROBED, WEB_PORTS, Reason, entry_for
+from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, narrowest_entry_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +56,7 @@ def _short(path: str, home: str) -> str:
 
 
 def denial_lines(audit: Iterable[str]) -> list[str]:
-    """Each destination that was refused, how often and why, with the entry that would allow it."""
+    """Each destination that was refused, how often and why, with the narrowest entry that would allow it."""
     counts = Counter(denial for denial in (_denial_in(line) for line in audit) if denial)
     lines = [_denial_line(*denial, count) for denial, count in counts.most_common(_MOST_DENIALS)]
     rest = len(counts) - len(lines)
@@ -75,8 +75,9 @@ def _denial_in(line: str) -> tuple[str, int, str] | None:
 def _denial_line(host: str, port: int, reason: str, count: int) -> str:
     where = show_authority(host, port) if port else host or "what was no request"
     times = f" ({count} times)" if count > 1 else ""
-    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
-    return f"denied {where}: {reason}{times}" + (f"; to allow it: --allow {entry}" if entry else "")
+    entry = narrowest_entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
+    cure = f"to allow it, add: --allow {entry}" if entry else "no entry would allow this"
+    return f"denied {where}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 
 def _is_name(host: str) -> bool:

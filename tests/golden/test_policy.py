@@ -54,6 +54,6 @@ def test_the_printed_policy(golden: Callable[[str, str], None]) -> None:
 def test_an_entry_that_adds_nothing_says_which_one_holds_it(allow: tuple[str, ...], merged: dict[str, str]) -> None:
     lines = dict(line.split("=", 1) for line in policy_lines(policy_of(*allow)).splitlines())
 
-    assert {
-        lines[key.removesuffix(".merged")]: value for key, value in lines.items() if key.endswith(".merged")
-    } == {entry: f"into {wider}" for entry, wider in merged.items()}
+    assert {lines[key.removesuffix(".merged")]: value for key, value in lines.items() if key.endswith(".merged")} == {
+        entry: f"into {wider}" for entry, wider in merged.items()
+    }

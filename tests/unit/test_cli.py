@@ -5,26 +5,39 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aisb.cli.help import run_help
 from aisb.cli.request import read_request
+from aisb.cli.run import need_gate_network
 from aisb.cli.splitter import split
 from aisb.domain.options import OPTIONS
-from aisb.errors import UsageError
+from aisb.effects.host import need_own_home
+from aisb.effects.situation import read_ca_bundle
+from aisb.errors import Unavailable, Untrusted, UsageError
+from tests.fakes import FakeRunner, said
+from tests.image_world import make_shop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 VERBS = frozenset({"run", "build", "version"})
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def aisb(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+def aisb(
+    *arguments: str, stdout: int = subprocess.PIPE, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "aisb", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.PIPE,
         cwd=ROOT,
+        env={**os.environ, **(environ or {})},
         timeout=60,
         check=False,
     )
@@ -63,7 +76,18 @@ def test_a_reader_that_left_is_no_trouble() -> None:
         (["--project", "x", "--no-cwd"], {}, "--project and --no-cwd exclude each other"),
         (["--shell", "x"], {}, "--shell takes no command"),
         (["--gate-network", "host"], {}, "--gate-network 'host' is not the name of a network"),
+        ([], {"AISB_GATE_NETWORK": "host"}, "AISB_GATE_NETWORK 'host' is not the name of a network"),
         (["--gate-idle", "0"], {}, "--gate-idle '0' is not a number of seconds"),
+        ([], {"AISB_GATE_IDLE": "soon"}, "AISB_GATE_IDLE 'soon' is not a number of seconds"),
+        (["--net", "nome"], {"AISB_NET": "none"}, "--net 'nome' is not a mode"),
+        ([], {"AISB_NET": "nome"}, "AISB_NET 'nome' is not a mode"),
+        (["--base-image", "x"], {}, "--base-image 'x' is not a base image"),
+        (
+            [],
+            {"AISB_BASE_IMAGE": "bootstrap:sid"},
+            "AISB_BASE_IMAGE 'bootstrap:sid': there is no such suite to make a base from",
+        ),
+        ([], {"AISB_NODE_SOURCE": "nvm"}, "AISB_NODE_SOURCE 'nvm' is no source of Node"),
         ([], {"AISB_QUIET": "maybe"}, "AISB_QUIET='maybe' is neither on nor off"),
     ],
 )
@@ -78,7 +102,7 @@ def test_the_command_line_is_stronger_than_the_environment() -> None:
 
     request = read_request(split(["--net", "none", "--base-image", "bootstrap:trixie"], VERBS), environ)
 
-    assert (request.net, request.base_image, request.has("quiet")) == ("none", "bootstrap:trixie", True)
+    assert (request.wanted.net, request.wanted.base_image, request.has("quiet")) == ("none", "bootstrap:trixie", True)
 
 
 def test_the_last_of_a_value_counts_and_lists_add_up() -> None:
@@ -86,4 +110,126 @@ def test_the_last_of_a_value_counts_and_lists_add_up() -> None:
         split(["--net", "none", "--net", "allow", "--allow", "a.test", "--allow", "b.test"], VERBS), {}
     )
 
-    assert (request.net, [text for text, _ in request.allow]) == ("allow", ["a.test", "b.test"])
+    assert (request.wanted.net, [text for text, _ in request.wanted.allow]) == ("allow", ["a.test", "b.test"])
+
+
+def test_where_a_value_was_written_is_remembered() -> None:
+    words = split(["--net", "none", "--project", "/x"], VERBS)
+
+    request = read_request(words, {"AISB_NET": "allow", "AISB_CA_BUNDLE": "/ca.pem"})
+
+    assert request.origins == {"net": "--net", "project": "--project", "ca-bundle": "AISB_CA_BUNDLE"}
+    assert request.origin("gate-network") == "--gate-network"
+
+
+@pytest.mark.parametrize(
+    ("origin", "path", "message"),
+    [
+        ("AISB_CA_BUNDLE", "ca.pem", "AISB_CA_BUNDLE {}/ca.pem lies in the project, where the agent can change it"),
+        ("--ca-bundle", "ca.pem", "--ca-bundle {}/ca.pem lies in the project, where the agent can change it"),
+        ("AISB_CA_BUNDLE", "../none.pem", "AISB_CA_BUNDLE {}/../none.pem: No such file or directory"),
+        ("AISB_CA_BUNDLE", "../empty.pem", "AISB_CA_BUNDLE {}/../empty.pem holds no certificate"),
+    ],
+)
+def test_a_bundle_is_refused_by_the_name_it_came_by(tmp_path: Path, origin: str, path: str, message: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "empty.pem").touch()
+
+    with pytest.raises((UsageError, Untrusted)) as caught:
+        read_ca_bundle(f"{project}/{path}", str(project), origin)
+    assert caught.value.message == message.format(project)
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "verb"),
+    [
+        (["build", "--bogus"], "it has no flag --bogus", "build"),
+        (["build", "--install"], "the flag '--install' needs a value", "build"),
+        (["build", "--quiet=3"], "the flag '--quiet' does not take a value", "build"),
+        (["version", "foo"], "it takes no argument (foo)", "version"),
+    ],
+)
+def test_a_verb_refuses_in_the_form_of_all_refusals(words: list[str], message: str, verb: str) -> None:
+    done = aisb(*words)
+
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (
+        2,
+        b"",
+        f"aisb: aisb {verb}: {message}\naisb:   see: aisb {verb} --help\n",
+    )
+
+
+def test_a_verb_names_the_variable_that_a_value_came_by() -> None:
+    done = aisb("build", environ={"AISB_BASE_IMAGE": "x"})
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"aisb: AISB_BASE_IMAGE 'x' is not a base image\naisb:   write: x:latest\n",
+    )
+
+
+NOTHING_YET = (
+    b"aisb: nothing is allowed yet: name the hosts that the agent may reach\n"
+    b"aisb:   write: aisb --allow llm.example.com, or --net none for no network at all\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "first", "error"),
+    [
+        (["--print-entrypoint"], 0, b"#!/bin/sh -eu", b""),
+        (["--print-nft"], 0, b"# What may leave this sandbox.", b""),
+        (["--print-containerfile"], 0, b"# The sandbox's image:", b""),
+        (["--print-policy"], 2, b"", NOTHING_YET),
+        (["--print-squid"], 2, b"", NOTHING_YET),
+        (["--print-nft", "--dry-run"], 2, b"", NOTHING_YET),
+        (
+            ["--net", "none", "--print-nft", "--print-squid"],
+            2,
+            b"",
+            b"aisb: --print-squid: there is no gate under --net none\naisb:   leave one of the two out\n",
+        ),
+        (
+            ["--allow", "*", "--print-nft"],
+            2,
+            b"",
+            b"aisb: --allow '*': this is every host\naisb:   name the hosts, or have no filter at all: --net full\n",
+        ),
+    ],
+)
+def test_what_does_not_depend_on_the_list_is_shown_without_one(
+    words: list[str], code: int, first: bytes, error: bytes
+) -> None:
+    done = aisb(*words, "--no-cwd")
+
+    assert (done.returncode, done.stdout[: len(first)], done.stderr) == (code, first, error)
+    assert bool(done.stdout) == (code == 0)
+
+
+def test_a_home_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """podman would fail in it without a word."""
+    with pytest.raises(Unavailable) as caught:
+        need_own_home({"HOME": f"{tmp_path}/none"})
+    assert caught.value.message == f"HOME {tmp_path}/none is not a directory"
+    need_own_home({"HOME": str(tmp_path)})
+
+
+def test_a_network_of_the_gates_that_is_not_there_is_named(tmp_path: Path) -> None:
+    request = read_request(split(["--gate-network", "none-such"], VERBS), {})
+    by_variable = read_request(split([], VERBS), {"AISB_GATE_NETWORK": "none-such"})
+
+    for asked, origin in ((request, "--gate-network"), (by_variable, "AISB_GATE_NETWORK")):
+        with pytest.raises(Unavailable) as caught:
+            need_gate_network(asked, make_shop(tmp_path, FakeRunner(said("", code=1))))
+        assert (caught.value.message, caught.value.hint) == (
+            f"{origin} none-such: podman has no such network",
+            "see: podman network ls",
+        )
+    need_gate_network(request, make_shop(tmp_path, FakeRunner(said(""))))
+    need_gate_network(read_request(split([], VERBS), {}), make_shop(tmp_path, FakeRunner()))
+
+
+def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
+    golden("help/run", run_help())
+    golden("help/screen", aisb("--help").stdout.decode())

@@ -65,7 +65,7 @@ def test_the_allow_list_is_what_its_comments_say() -> None:
     ]
     request = read_request(split_by_shell(line), {})
 
-    items = parse_allow(request.net, request.allow)
+    items = parse_allow(request.wanted.net, request.wanted.allow)
 
     names = reduce_names(item.entry for item in items if isinstance(item.entry, NameEntry))
     assert request.has("dry-run")
@@ -89,11 +89,13 @@ def test_the_env_file_gives_the_variables_that_the_command_names() -> None:
     request = read_request(split_by_shell(command), environment)
 
     assert environment == BASE_ENVIRONMENT | {"AI_API_TOKEN": "put-your-token-here", "LOG_LEVEL": "info"}
-    assert read_variables(request.environment, {os.fsencode(k): os.fsencode(v) for k, v in environment.items()}) == {
+    assert read_variables(
+        request.wanted.environment, {os.fsencode(k): os.fsencode(v) for k, v in environment.items()}
+    ) == {
         b"AI_API_TOKEN": b"put-your-token-here",
         b"LOG_LEVEL": b"info",
     }
-    assert parse_allow(request.net, request.allow)
+    assert parse_allow(request.wanted.net, request.wanted.allow)
 
 
 def test_the_settings_are_variables_that_aisb_reads() -> None:
@@ -113,8 +115,8 @@ def test_the_settings_can_be_meant() -> None:
     request = read_request(split_by_shell(command), environment)
     full = read_request(split(["--no-cwd"], VERBS), everything)
 
-    assert (request.net, request.gate_idle, request.settings) == ("none", 1800, frozenset({"shell"}))
-    assert (full.net, full.base_image, full.ca_bundle, full.gate_network) == (
+    assert (request.wanted.net, request.wanted.idle_seconds, request.settings) == ("none", 1800, frozenset({"shell"}))
+    assert (full.wanted.net, full.wanted.base_image, full.wanted.ca_bundle, full.gate_network) == (
         "allow",
         "bootstrap:trixie",
         "/etc/ssl/certs/company.pem",
@@ -126,7 +128,7 @@ def test_a_flag_is_stronger_than_a_setting() -> None:
     """As the README says."""
     (line,) = re.findall(r"`AISB_NET=none (aisb [^`]*)`", read("README.md"))
 
-    assert read_request(split_by_shell(line), {"AISB_NET": "none"}).net == "allow"
+    assert read_request(split_by_shell(line), {"AISB_NET": "none"}).wanted.net == "allow"
 
 
 def test_every_example_is_in_the_table() -> None:

@@ -163,8 +163,13 @@ def test_two_contexts_are_alike_to_the_second(tmp_path: Path) -> None:
 
 
 def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
-    """The cause in one line, the last twenty lines, and where the rest is; no name is given."""
-    output = "".join(f"line {number}\n" for number in range(30)) + "aisb-fail: apt could not install: zsh\nexit 1\n"
+    """The cause in one line, the last ten lines that are not podman's or ours, where the rest is, what to do."""
+    output = (
+        "STEP 1/4: FROM x\naisb-step: installing zsh\n"
+        + "".join(f"line {number}\n" for number in range(30))
+        + "aisb-fail: apt could not install: zsh\n"
+        + 'Error: building at STEP "RUN /build/setup": while running runtime: exit status 1\n'
+    )
     runner = Podman(NO, YES, INSPECTED, NO, said(output, code=1))
     shop = make_shop(tmp_path, runner)
     prepare(shop)
@@ -175,10 +180,9 @@ def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
     (log,) = os.listdir(tmp_path / "state" / "builds")
     assert caught.value.message == "the sandbox image could not be built: apt could not install: zsh"
     assert caught.value.hint.splitlines() == [
-        *(f"line {number}" for number in range(12, 30)),
-        "aisb-fail: apt could not install: zsh",
-        "exit 1",
+        *(f"| line {number}" for number in range(20, 30)),
         f"the whole log: {tmp_path}/state/builds/{log}",
+        "where a download failed, look at the network and the mirrors; then try again: aisb build",
     ]
     with open(tmp_path / "state" / "builds" / log, encoding="utf-8") as file:
         assert file.read().splitlines()[1:] == output.splitlines()

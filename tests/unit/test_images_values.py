@@ -71,7 +71,7 @@ def test_anything_else_is_refused_with_the_nearest_form(text: str, hint: str | N
     with pytest.raises(UsageError) as caught:
         parse_base_image(text)
 
-    forms = "write NAME:TAG, REGISTRY/NAME:TAG, NAME@sha256:DIGEST, localhost/NAME:TAG or bootstrap:trixie"
+    forms = "write: NAME:TAG, REGISTRY/NAME:TAG, NAME@sha256:DIGEST, localhost/NAME:TAG or bootstrap:trixie"
     assert caught.value.hint == (hint or forms)
 
 

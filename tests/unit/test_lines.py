@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aisb.domain.rules import PROBED
+from aisb.domain.rules import PROBED, SENTENCES, Reason
 from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
 from gate import probe
 
@@ -69,6 +69,8 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         record("allowed.test", 8443, "port"),
         record("2001:db8::11", 443, "direct-address"),
         record("x.evil.test", 0, "dns"),
+        record("allowed.test", 443, "name-mismatch"),
+        record("refused.aisb.internal", 443, "not-listed"),
         record("$(touch${IFS}/tmp/x;id)", 0, "dns"),
         *(record(host, 443, "direct-address") for host in PROBED),
         "half a line {",
@@ -76,16 +78,26 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
     ]
 
     assert denial_lines(audit) == [
-        "denied evil.test:443: not-listed (2 times); to allow it: --allow evil.test",
-        "denied allowed.test:8443: port; to allow it: --allow allowed.test:8443",
-        "denied [2001:db8::11]:443: direct-address",
-        "denied x.evil.test: dns; to allow it: --allow x.evil.test",
-        "denied $(touch${IFS}/tmp/x;id): dns",
+        "denied evil.test:443 (2 times): no entry of the policy covers this host; "
+        "to allow it, add: --allow exact:evil.test",
+        "denied allowed.test:8443: the host is allowed, but not on this port; "
+        "to allow it, add: --allow exact:allowed.test:8443",
+        "denied [2001:db8::11]:443: an address is not a name: only names are allowed; no entry would allow this",
+        "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow exact:x.evil.test",
+        "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
+        "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
+        "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry would allow this",
     ]
 
 
 def test_a_refusal_of_what_named_no_destination_says_so() -> None:
-    assert denial_lines([record("", 0, "bad-request")]) == ["denied what was no request: bad-request"]
+    assert denial_lines([record("", 0, "bad-request")]) == [
+        "denied what was no request: the gate does not take a request in this form; no entry would allow this"
+    ]
+
+
+def test_every_reason_has_its_sentence() -> None:
+    assert set(SENTENCES) == {value for name, value in vars(Reason).items() if name.isupper()}
 
 
 def test_a_flood_of_destinations_is_summed_up() -> None:

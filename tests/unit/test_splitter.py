@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.cli.hints import hints_for
+from aisb.cli.hints import hints_for, strange_variables
 from aisb.cli.splitter import Split, split
 from aisb.domain.options import BY_FLAG, FLAG
 from aisb.errors import UsageError
@@ -19,7 +19,9 @@ VERBS = frozenset({"run", "build", "version"})
     [
         pytest.param([], Split("run", (), None, ()), id="nothing runs the agent"),
         pytest.param(["build", "--x"], Split("build", (), None, (), ("--x",)), id="a verb takes all that follows"),
-        pytest.param(["run", "build"], Split("run", (), None, ("build",)), id="no verb is looked for after run"),
+        pytest.param(
+            ["run", "build"], Split("run", (), None, ("build",), said_run=True), id="no verb is looked for after run"
+        ),
         pytest.param(
             ["--allow", "a.test", "--allow=b.test", "-q", "--", "npm", "--", "--allow", "c.test"],
             Split(
@@ -52,19 +54,25 @@ def test_a_line_is_taken_apart(words: list[str], expected: Split) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "message", "hint"),
     [
-        pytest.param(["--"], "there is no command after --", id="an empty rest"),
-        pytest.param(["--allow"], "--allow needs a value", id="no value at the end"),
-        pytest.param(["--allow", "--net"], "--allow needs a value", id="a flag is no value"),
-        pytest.param(["--allow", "--"], "--allow needs a value", id="-- is no value"),
-        pytest.param(["--shell=yes"], "--shell takes no value", id="a value for a plain flag"),
+        pytest.param(["--"], "there is no command after --", "write: aisb -- COMMAND ARG...", id="an empty rest"),
+        pytest.param(["--allow"], "--allow needs a value", "write: --allow ENTRY", id="no value at the end"),
+        pytest.param(["--allow", "--net"], "--allow needs a value", "write: --allow ENTRY", id="a flag is no value"),
+        pytest.param(["--project", "--"], "--project needs a value", "write: --project DIR", id="-- is no value"),
+        pytest.param(
+            ["--project", "--odd"],
+            "--project needs a value",
+            "write: --project DIR, or --project=--odd",
+            id="a path that begins like a flag",
+        ),
+        pytest.param(["--shell=yes"], "--shell takes no value", "write: --shell", id="a value for a plain flag"),
     ],
 )
-def test_a_flag_of_ours_that_cannot_be_read_is_an_error(words: list[str], message: str) -> None:
+def test_a_flag_of_ours_that_cannot_be_read_is_an_error(words: list[str], message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         split(words, VERBS)
-    assert caught.value.message == message
+    assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 ours = st.sampled_from([[flag] if option.kind == FLAG else [flag, "value"] for flag, option in sorted(BY_FLAG.items())])
@@ -104,9 +112,45 @@ def test_nothing_after_the_first_positional_changes_our_flags(
             ["this goes to the agent as a prompt; to run sh itself: aisb -- sh -c x"],
             id="a program's name as a prompt",
         ),
+        pytest.param(
+            ["--net", "allow", "--allow=a.test", "-q", "--project=--x", "npm", "test", "a b"],
+            [
+                "this goes to the agent as a prompt; to run npm itself: "
+                "aisb --net allow --allow a.test -q --project=--x -- npm test 'a b'"
+            ],
+            id="with the flags that were given",
+        ),
+        pytest.param(
+            ["--net", "none", "bash"],
+            ["this goes to the agent as a prompt; to run bash itself: aisb --net none -- bash"],
+            id="a program alone",
+        ),
+        pytest.param(["help"], ["help goes to the agent; aisb's own flag is --help"], id="a word for help"),
+        pytest.param(["-V"], ["-V goes to the agent; aisb's own flag is --version"], id="another short form"),
+        pytest.param(
+            ["biuld"], ["biuld goes to the agent as a prompt; aisb's verb is: aisb build"], id="close to a verb"
+        ),
+        pytest.param(
+            ["--net", "none", "version"],
+            ["version comes after a flag, so it goes to the agent; a verb comes first: aisb version"],
+            id="a verb after a flag",
+        ),
+        pytest.param(["biuld", "a", "house"], [], id="a prompt in words"),
+        pytest.param(["run", "biuld"], [], id="after run no verb is meant"),
+        pytest.param(["run", "help"], [], id="after run help is the agent's"),
         pytest.param(["mend the tests"], [], id="a prompt"),
         pytest.param(["--", "sh"], [], id="a command"),
     ],
 )
 def test_hints(words: list[str], hints: list[str]) -> None:
-    assert hints_for(split(words, VERBS)) == hints
+    assert hints_for(split(words, VERBS), VERBS) == hints
+
+
+def test_a_variable_that_nothing_reads_is_named_with_the_nearest_one() -> None:
+    names = ["AISB_NTE", "AISB_ALLOW", "AISB_SOMETHING", "AISB_NET", "AISB_NODE_MIRROR", "AISB_LAB_CACHE", "PATH"]
+
+    assert strange_variables(names) == [
+        "AISB_ALLOW is not read; give the flag: --allow",
+        "AISB_NTE is not read; the nearest setting is AISB_NET",
+        "AISB_SOMETHING is not read; see: aisb run --help",
+    ]
