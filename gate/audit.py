@@ -30,6 +30,8 @@ class Decision(NamedTuple):
     rule: str
     # The other name, where two did not agree.
     named: str = ""
+    # Why nothing came of what was allowed.
+    failed: str = ""
     bytes_out: int = 0
     bytes_in: int = 0
     seconds: float = 0.0
@@ -82,6 +84,7 @@ class Audit:
             "reason": decision.reason,
             "rule": decision.rule,
             **({"named": decision.named[:_LONGEST_TEXT]} if decision.named else {}),
+            **({"failed": decision.failed} if decision.failed else {}),
             "bytes_out": decision.bytes_out,
             "bytes_in": decision.bytes_in,
             "seconds": round(decision.seconds, 3),

@@ -116,7 +116,8 @@ def _judge_request(engine: Engine, question: Question, host: str, port: int) -> 
 def _yes(question: Question) -> bytes:
     # Should squid refuse after this, then for the address behind the name: these are the words for it.
     verdict = Verdict(allowed=False, reason=Reason.PRIVATE_ADDRESS)
-    return b" OK log=" + AGREED.encode() + b" message=" + _escaped(_words(question, verdict))
+    run = b" run_=" + question.run.encode()
+    return b" OK log=" + AGREED.encode() + run + b" message=" + _escaped(_words(question, verdict))
 
 
 def _no(question: Question, verdict: Verdict) -> bytes:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aisb.domain.rules import Reason
+from aisb.domain.rules import Failure, Reason
 from gate.identity import run_of
 
-_FIELDS = 15
+_FIELDS = 16
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
 # What the helper gives as its reason when it agrees: a refusal after that is squid's own, for the address.
 AGREED = "ok"
 
 
 class LogLine(NamedTuple):
-    """One request as squid saw it. `reason` is empty for what squid let through."""
+    """One request as squid saw it. `reason` is empty for what squid let through, `failed` for what reached its host."""
 
     run: str
     connection: int
@@ -27,6 +27,7 @@ class LogLine(NamedTuple):
     path: str
     reason: str
     named: str
+    failed: str
     is_last: bool
     bytes_out: int
     bytes_in: int
@@ -42,11 +43,12 @@ def parse_line(line: bytes) -> LogLine | None:
     fields = [_plain(field) for field in line.decode("ascii", "replace").split(" ")]
     if len(fields) != _FIELDS:
         raise ValueError(f"squid's log line has {len(fields)} fields")
-    source, number, method, host, port, path, status, outcome, error, mode, sni, said, sent, got, spent = fields
+    source, number, method, host, port, path, status, outcome, error, mode, sni, said, sent, got, spent, server = fields
     if not method and status == "0":
         # The end of a connection on which nothing was asked.
         return None
     reason = _reason(status, outcome, error, mode, said)
+    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(server)
     return LogLine(
         run=run_of(source),
         connection=int(number),
@@ -56,11 +58,25 @@ def parse_line(line: bytes) -> LogLine | None:
         path=path.partition("?")[0],
         reason=reason,
         named=sni if reason == Reason.NAME_MISMATCH else "",
-        is_last=bool(reason or error) or outcome.startswith("TCP_TUNNEL"),
+        failed=failed,
+        is_last=bool(reason or error or failed) or outcome.startswith("TCP_TUNNEL"),
         bytes_out=int(sent),
         bytes_in=int(got),
         seconds=int(spent) / 1000,
     )
+
+
+def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
+    """Whether squid itself, and not the server, had to say that nothing came of it."""
+    if not status.startswith("5"):
+        return False
+    # squid 5 writes 500 about a tunnel that went well.
+    return bool(error) or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
+
+
+def _failure(server: str) -> str:
+    # Without a name that resolves there is no address to try.
+    return Failure.UNANSWERED if server else Failure.UNRESOLVED
 
 
 def _plain(field: str) -> str:

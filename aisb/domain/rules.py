@@ -45,6 +45,13 @@ class Reason:
     BAD_REQUEST = "bad-request"
 
 
+class Failure:
+    """Why nothing came of what was allowed: a word in the audit."""
+
+    UNRESOLVED = "unresolved"
+    UNANSWERED = "unanswered"
+
+
 SENTENCES = {
     Reason.NOT_LISTED: "no entry of the policy covers this host",
     Reason.PORT: "the host is allowed, but not on this port",
@@ -56,6 +63,8 @@ SENTENCES = {
     Reason.DNS: "no entry of the policy covers this name",
     Reason.LIMIT: "too many connections at once",
     Reason.BAD_REQUEST: "the gate does not take a request in this form",
+    Failure.UNRESOLVED: "is allowed, but its name does not resolve",
+    Failure.UNANSWERED: "is allowed, but does not answer",
 }
 
 

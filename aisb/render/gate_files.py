@@ -41,6 +41,22 @@ _NOT_FOR_SQUID = (_MAPPED_V6, _MULTICAST_V6)
 HELPER = "/usr/bin/python3 -I -S /usr/libexec/aisb/gate/helper.py"
 
 
+# squid's name of what went wrong with an allowed host -> what the client is told; squid fills in what follows a %.
+# squid 5 says ERR_READ_ERROR or ERR_CANNOT_FORWARD where it means ERR_DNS_FAIL.
+UNREACHED = {
+    "ERR_CANNOT_FORWARD": "its name does not resolve, or no address of it can be reached",
+    "ERR_CONNECT_FAIL": "%I does not take the connection: %E",
+    "ERR_DNS_FAIL": "its name does not resolve: %z",
+    "ERR_INVALID_RESP": "its answer is not HTTP",
+    "ERR_READ_ERROR": "its name does not resolve, or it broke the connection off",
+    "ERR_READ_TIMEOUT": "it said nothing for too long",
+    "ERR_WRITE_ERROR": "it broke the connection off: %E",
+    "ERR_ZERO_SIZE_OBJECT": "it ended the connection without an answer",
+}
+# The helper's annotation, which says whose request it is.
+RUN_NOTE = "run_"
+
+
 class Ports(NamedTuple):
     """Numbers on the gate's loopback; gate/ports.py holds the same ones, and a test compares them."""
 
@@ -58,12 +74,20 @@ class SquidView(NamedTuple):
     listed_ports: tuple[int, ...]
     private_networks: tuple[str, ...]
     ports: Ports = Ports()
+    unreached: tuple[str, ...] = tuple(UNREACHED)
     own_name: str = OWN_NAME
     own_suffix: str = OWN_SUFFIX
     probe_name: str = PROBE_NAME
     helper: str = HELPER
     descriptors: int = DESCRIPTORS
     silence_hours: int = SILENCE_HOURS
+
+
+class UnreachedView(NamedTuple):
+    """What unreached.j2 sees."""
+
+    run: str
+    reason: str
 
 
 class AllowlistView(NamedTuple):
@@ -147,11 +171,17 @@ def gate_entrypoint() -> str:
     return render("gate-entrypoint.sh.j2", EntrypointView())
 
 
+def unreached_page(reason: str) -> str:
+    """What squid answers where an allowed host cannot be reached."""
+    return render("unreached.j2", UnreachedView(run=f"@Squid{{%{{{RUN_NOTE}}}note}}", reason=reason))
+
+
 def gate_files(
     *, names: tuple[NameEntry, ...], policy_json: str, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int
 ) -> dict[str, str]:
     """Everything in a gate's `conf` directory, by name."""
     return {
+        **{name: unreached_page(reason) for name, reason in UNREACHED.items()},
         "allowlist": allowlist(names),
         # squid fills in what the helper said.
         "denied": "403 Access denied by egress policy\n%O",

@@ -11,10 +11,18 @@ from aisb.domain.hosts import canonical_name, show_authority
 from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, narrowest_entry_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-_MOST_DENIALS = 20
+_MOST = 20
 _CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS)
+
+
+class _Event(NamedTuple):
+    """A destination, and the word for what became of it."""
+
+    host: str
+    port: int
+    what: str
 
 
 class StartView(NamedTuple):
@@ -56,28 +64,46 @@ def _short(path: str, home: str) -> str:
 
 
 def denial_lines(audit: Iterable[str]) -> list[str]:
-    """Each destination that was refused, how often and why, with the narrowest entry that would allow it."""
-    counts = Counter(denial for denial in (_denial_in(line) for line in audit) if denial)
-    lines = [_denial_line(*denial, count) for denial, count in counts.most_common(_MOST_DENIALS)]
-    rest = len(counts) - len(lines)
-    return [*lines, f"... and {rest} other destinations"] if rest > 0 else lines
+    """
+    Each destination that was refused, how often and why, with the narrowest entry that would allow it.
+
+    Then what was allowed and came to nothing all the same.
+    """
+    records = [_record(line) for line in audit]
+    denied = Counter(_place_and(record, "reason") for record in records if _is_denial(record))
+    failed = Counter(_place_and(record, "failed") for record in records if record.get("failed"))
+    return [*_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
 
 
-def _denial_in(line: str) -> tuple[str, int, str] | None:
-    """Host, port and reason of a refusal, unless it was the start's own probe."""
-    record = _record(line)
-    host, port = str(record.get("host")), record.get("port")
-    if record.get("decision") != "deny" or host in PROBED:
-        return None
-    return host, port if isinstance(port, int) else 0, str(record.get("reason"))
+def _summed_up(counts: Counter[_Event], line_of: Callable[[_Event, str], str]) -> list[str]:
+    shown = [line_of(event, f" ({count} times)" if count > 1 else "") for event, count in counts.most_common(_MOST)]
+    rest = len(counts) - len(shown)
+    return [*shown, f"... and {rest} other destinations"] if rest > 0 else shown
 
 
-def _denial_line(host: str, port: int, reason: str, count: int) -> str:
-    where = show_authority(host, port) if port else host or "what was no request"
-    times = f" ({count} times)" if count > 1 else ""
+def _is_denial(record: dict[str, object]) -> bool:
+    """Whether this is a refusal, and not of the start's own probe."""
+    return record.get("decision") == "deny" and record.get("host") not in PROBED
+
+
+def _place_and(record: dict[str, object], key: str) -> _Event:
+    port = record.get("port")
+    return _Event(str(record.get("host")), port if isinstance(port, int) else 0, str(record.get(key)))
+
+
+def _denial_line(event: _Event, times: str) -> str:
+    host, port, reason = event
     entry = narrowest_entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
     cure = f"to allow it, add: --allow {entry}" if entry else "no entry would allow this"
-    return f"denied {where}{times}: {SENTENCES.get(reason, reason)}; {cure}"
+    return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
+
+
+def _failure_line(event: _Event, times: str) -> str:
+    return f"{_where(event)} {SENTENCES.get(event.what, event.what)}{times}"
+
+
+def _where(event: _Event) -> str:
+    return show_authority(event.host, event.port) if event.port else event.host
 
 
 def _is_name(host: str) -> bool:

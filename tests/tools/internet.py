@@ -170,10 +170,15 @@ def _upgrade(client: socket.socket, reader: io.BufferedReader) -> None:
 
 
 def _respond(client: socket.socket, path: str, address: str) -> None:
-    """`/size/N` sends N bytes, `/slow/N` waits so many seconds after its head; else it says which server this is."""
+    """
+    Says which server this is.
+
+    `/size/N` sends N bytes instead, `/slow/N` waits so many seconds after its head, `/status/N` has this status.
+    """
     kind, _, count = path.removeprefix("/").partition("/")
     body = b"x" * int(count) if kind == "size" else f"hello from {address}\n".encode()
-    client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body))
+    status = int(count) if kind == "status" else 200
+    client.sendall(b"HTTP/1.1 %d X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % (status, len(body)))
     if kind == "slow":
         time.sleep(float(count))
     client.sendall(body)

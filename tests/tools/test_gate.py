@@ -53,6 +53,8 @@ NAMES = (
     NameEntry("allowed.test", TREE, (22, 80, 443, 5432)),
     NameEntry("below.test", BELOW, WEB_PORTS),
     NameEntry("cdn.test", TREE, WEB_PORTS),
+    # Nothing listens there.
+    NameEntry("closed.test", EXACT, (22, 80, 443)),
     NameEntry("v6.test", EXACT, WEB_PORTS),
     *(NameEntry(name, EXACT, (22, 80, 443)) for name in sorted(INWARD)),
 )
@@ -70,7 +72,7 @@ def system(request: pytest.FixtureRequest) -> str:
 def world(system: str) -> Iterator[World]:
     """A network in which everything is reachable as long as there is no gate."""
     with World() as world:
-        world.answer(ZONE | INWARD)
+        world.answer(ZONE | INWARD | {"closed.test": ["203.0.113.1"]})
         for address in (*EVIL, "203.0.113.10", "10.0.0.5", "169.254.169.254", "fd00:ec2::254", "64:ff9b::a00:5"):
             for port in (22, 80, 443, 5432, 8443):
                 assert world.reaches(address, port), (address, port)
@@ -480,13 +482,77 @@ def test_a_name_that_leads_inward_is_not_followed(path: str, gate: GateBox, worl
     assert record(gate, path, "host", "decision", "reason", lines=4) == [(name, "deny", "private-address")] * 4
 
 
-def test_a_name_that_leads_nowhere_is_no_refusal(path: str, gate: GateBox) -> None:
-    """Which of its errors squid gives for it differs between its versions."""
-    assert say(path, get_and_close("http://nowhere.allowed.test/")).status in (502, 503)
-    assert say(path, connect("nowhere.allowed.test:22")).status in (500, 503)
+def page(run: str, host: str, port: int, reason: str) -> str:
+    return (
+        f"The gate cannot reach this host\nwho: sandbox {run}\nhost: {host}\nport: {port}\nreason: {reason}\n"
+        "next: the policy allows it, so no entry would help: check the name, or ask whoever runs that host\n"
+    )
+
+
+def test_a_name_that_leads_nowhere_is_no_refusal_and_is_said_in_words(path: str, gate: GateBox) -> None:
+    """squid 5.7 knows less about it than 6.13."""
+    name = "nowhere.allowed.test"
+    by_url = say(path, get_and_close(f"http://{name}/?x=1"))
+    by_tunnel = through_tunnel(path, f"{name}:80", get_and_close("/", host=name))
+    raw = say(path, connect(f"{name}:22"))
+
+    assert (by_url.status, by_tunnel.status, raw.status) in ((502, 502, 500), (503, 503, 503))
+    reasons = {
+        502: "its name does not resolve, or it broke the connection off",
+        500: "its name does not resolve, or no address of it can be reached",
+        503: "its name does not resolve: Name Error: The domain name does not exist.",
+    }
+    for heard, port in ((by_url, 80), (by_tunnel, 80), (raw, 22)):
+        head, _, body = heard.data.decode().partition("\r\n\r\n")
+        assert body == page(run_of(path), name, port, reasons[heard.status])
+        assert port == 22 or "\r\nContent-Type: text/plain; charset=utf-8\r\n" in head
     # Nothing but TLS comes out of a tunnel to port 443, squid's page neither.
-    assert https(path, "nowhere.allowed.test:443", "nowhere.allowed.test") == Heard(b"", pytest.approx(0, abs=2), True)
-    assert set(record(gate, path, "decision", "reason", lines=3)) == {("allow", "")}
+    assert https(path, f"{name}:443", name) == Heard(b"", pytest.approx(0, abs=2), True)
+    lines = record(gate, path, "host", "port", "decision", "reason", "failed", lines=4)
+    assert sorted(lines) == [(name, port, "allow", "", "unresolved") for port in (22, 80, 80, 443)]
+
+
+def test_a_host_that_takes_no_connection_is_no_refusal_and_is_said_in_words(path: str, gate: GateBox) -> None:
+    heard = [
+        say(path, get_and_close("http://closed.test/")),
+        through_tunnel(path, "closed.test:80", get_and_close("/", host="closed.test")),
+        say(path, connect("closed.test:22")),
+    ]
+
+    assert [item.status for item in heard] == [503] * 3
+    for item, port in zip(heard, (80, 80, 22), strict=True):
+        reason = "203.0.113.1 does not take the connection: (111) Connection refused"
+        assert item.data.decode().partition("\r\n\r\n")[2] == page(run_of(path), "closed.test", port, reason)
+    assert https(path, "closed.test:443", "closed.test") == Heard(b"", pytest.approx(0, abs=2), True)
+    lines = record(gate, path, "host", "port", "decision", "reason", "failed", lines=4)
+    assert sorted(lines) == [("closed.test", port, "allow", "", "unanswered") for port in (22, 80, 80, 443)]
+
+
+def test_a_servers_own_error_is_its_own(path: str, gate: GateBox) -> None:
+    """What an allowed host says about itself arrives as it is, and is nothing that failed."""
+    heard = say(path, get_and_close("http://allowed.test/status/503"))
+
+    assert (heard.status, heard.data.endswith(b"hello from 203.0.113.10\n")) == (503, True)
+    assert record(gate, path, "decision", "failed") == [("allow", None)]
+
+
+def test_a_later_request_by_url_gets_the_host_of_its_url(path: str, gate: GateBox, world: World) -> None:
+    """Whatever its Host header says: squid puts the name that was judged in its place."""
+    with connected(path) as client:
+        client.sendall(get("http://allowed.test/1"))
+        assert listen(client, until=b"203.0.113.10\n").status == 200
+        client.sendall(get("http://allowed.test/2", host="evil.test"))
+        assert listen(client, until=b"203.0.113.10\n").status == 200
+    requests = [line for line in world.seen() if line["kind"] == "request"]
+    assert [(item["line"][1], item["headers"]["host"]) for item in requests] == [
+        ("/1", "allowed.test"),
+        ("/2", "allowed.test"),
+    ]
+    assert world.arrived() == [("203.0.113.10", 80, "request")] * 2
+    assert record(gate, path, "host", "path", "decision", lines=2) == [
+        ("allowed.test", "/1", "allow"),
+        ("allowed.test", "/2", "allow"),
+    ]
 
 
 def test_no_address_is_looked_up_by_its_reverse_name(path: str, world: World) -> None:

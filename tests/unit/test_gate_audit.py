@@ -29,10 +29,13 @@ def test_a_decision_is_one_line_with_all_that_is_known(tmp_path: Path) -> None:
     audit = Audit(str(path), "1a2b3c4d")
     audit.write(ALLOWED)
     audit.write(DENIED)
+    audit.write(ALLOWED._replace(failed="unresolved"))
 
-    allowed, denied = lines_of(path)
+    allowed, denied, failed = lines_of(path)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(allowed.pop("time")))
     denied.pop("time")
+    assert failed.pop("failed") == "unresolved"
+    assert failed.keys() == {"time", *allowed}
     assert (allowed, denied) == (
         {
             "run": "1a2b3c4d", "host": "a.test", "port": 443, "method": "CONNECT", "path": "", "decision": "allow",
@@ -43,7 +46,7 @@ def test_a_decision_is_one_line_with_all_that_is_known(tmp_path: Path) -> None:
             "reason": "name-mismatch", "rule": "", "named": "c.test", "bytes_out": 0, "bytes_in": 0, "seconds": 0.0,
         },
     )  # fmt: skip
-    assert (audit.allowed, audit.denied) == (1, 1)
+    assert (audit.allowed, audit.denied) == (2, 1)
 
 
 def test_only_the_caller_can_read_it(tmp_path: Path) -> None:

@@ -97,6 +97,12 @@ def test_a_line_without_a_channel_has_no_answer(line: bytes) -> None:
     assert answer(ENGINE, line) == b""
 
 
+def test_an_agreement_names_the_run_for_whatever_page_comes_of_it() -> None:
+    said = answer(ENGINE, f"3 {RUN} GET allowed.test 80 http allowed.test - - explicit".encode()).decode()
+
+    assert said.split()[:4] == ["3", "OK", "log=ok", "run_=1a2b3c4d"]
+
+
 def test_a_refusal_carries_the_words_for_the_client_as_one_token() -> None:
     said = answer(ENGINE, f"3 {RUN} GET evil.test 80 http evil.test - - explicit".encode()).decode()
 

@@ -9,13 +9,17 @@ from gate.squid_log import LogLine, parse_line
 
 
 def line_of(text: str) -> LogLine | None:
-    return parse_line(f"fd00::1a2b:3c4d 9 {text}".encode())
+    return parse_line(f"fd00::1a2b:3c4d 9 {text} 203.0.113.10".encode())
+
+
+def unconnected(text: str) -> LogLine | None:
+    return parse_line(f"fd00::1a2b:3c4d 9 {text} -".encode())
 
 
 def expected(**changes: object) -> LogLine:
     line = LogLine(
         run="1a2b3c4d", connection=9, method="GET", host="allowed.test", port=80, path="/x", reason="", named="",
-        is_last=False, bytes_out=81, bytes_in=276, seconds=0.003,
+        failed="", is_last=False, bytes_out=81, bytes_in=276, seconds=0.003,
     )  # fmt: skip
     return line._replace(**changes)  # type: ignore[arg-type]  # each case names fields of the line
 
@@ -59,7 +63,22 @@ def expected(**changes: object) -> LogLine:
             expected(method="CONNECT", port=443, path="", reason="not-tls", is_last=True, bytes_in=0),
         ),
         ("GET allowed.test 80 /x 400 TCP_MISS - - - ok 81 276 3", expected()),
-        ("GET allowed.test 80 /x 503 TCP_MISS ERR_CONNECT_FAIL - - ok 81 276 3", expected(is_last=True)),
+        ("GET allowed.test 80 /x 200 TCP_MISS ERR_READ_ERROR - - ok 81 276 3", expected(is_last=True)),
+        ("GET allowed.test 80 /x 503 TCP_MISS - - - ok 81 276 3", expected()),
+        (
+            "GET allowed.test 80 /x 503 TCP_MISS ERR_CONNECT_FAIL - - ok 81 276 3",
+            expected(failed="unanswered", is_last=True),
+        ),
+        (
+            "CONNECT allowed.test 443 / 500 TCP_TUNNEL - splice allowed.test ok 81 276 3",
+            expected(method="CONNECT", port=443, path="/", is_last=True),
+        ),
+        (
+            "CONNECT allowed.test 443 / 503 NONE_NONE - splice allowed.test ok 0 0 0",
+            expected(
+                method="CONNECT", port=443, path="/", failed="unanswered", is_last=True, bytes_out=0, bytes_in=0, seconds=0
+            ),
+        ),
         (
             "CONNECT - - - 405 NONE_NONE - - - - 81 276 3",
             expected(method="CONNECT", host="", port=0, path="", reason="bad-request", is_last=True),
@@ -74,6 +93,24 @@ def test_what_squid_says_about_a_request(text: str, line: LogLine) -> None:
     assert line_of(text) == line
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET allowed.test 80 /x 503 TCP_MISS_ABORTED ERR_DNS_FAIL - - ok 81 276 3",
+        "GET allowed.test 80 /x 502 TCP_MISS ERR_READ_ERROR - - ok 81 276 3",
+        "CONNECT allowed.test 22 - 500 NONE_NONE ERR_CANNOT_FORWARD - - ok 72 0 0",
+        "CONNECT allowed.test 443 / 500 NONE_NONE ERR_CANNOT_FORWARD splice allowed.test ok 0 0 0",
+        "CONNECT allowed.test 443 - 503 TCP_TUNNEL ERR_DNS_FAIL splice allowed.test ok 0 0 1",
+    ],
+)
+def test_a_name_that_does_not_resolve_is_told_by_the_address_that_is_missing(text: str) -> None:
+    """squid 5.7 has no error of its own for it."""
+    line = unconnected(text)
+
+    assert line is not None
+    assert (line.reason, line.failed, line.is_last) == ("", "unresolved", True)
+
+
 def test_the_end_of_a_connection_on_which_nothing_was_asked_says_nothing() -> None:
     assert line_of("- - - - 0 NONE_NONE - - - - 517 0 0") is None
 
@@ -82,10 +119,10 @@ def test_the_end_of_a_connection_on_which_nothing_was_asked_says_nothing() -> No
     "raw",
     [
         b"",
-        b"fd00::1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276",
-        b"fd00::1 9 GET a.test 80 / x 200 TCP_MISS - - - ok 81 276 3",
-        b"203.0.113.1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3",
-        b"fd00::1 x GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3",
+        b"fd00::1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3",
+        b"fd00::1 9 GET a.test 80 / x 200 TCP_MISS - - - ok 81 276 3 -",
+        b"203.0.113.1 9 GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3 -",
+        b"fd00::1 x GET a.test 80 / 200 TCP_MISS - - - ok 81 276 3 -",
         b"\xff\xfe",
     ],
 )

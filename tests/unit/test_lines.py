@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from aisb.domain.rules import PROBED, SENTENCES, Reason
+from aisb.domain.rules import PROBED, SENTENCES, Failure, Reason
 from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
 from gate import probe
 
@@ -97,7 +97,25 @@ def test_a_refusal_of_what_named_no_destination_says_so() -> None:
 
 
 def test_every_reason_has_its_sentence() -> None:
-    assert set(SENTENCES) == {value for name, value in vars(Reason).items() if name.isupper()}
+    words = {value for kind in (Reason, Failure) for name, value in vars(kind).items() if name.isupper()}
+    assert set(SENTENCES) == words
+
+
+def test_what_was_allowed_and_came_to_nothing_is_said_after_the_refusals() -> None:
+    """Over HTTPS the command has seen no more than a connection that ends."""
+    audit = [
+        json.dumps({"host": "gone.test", "port": 443, "reason": "", "decision": "allow", "failed": "unresolved"}),
+        json.dumps({"host": "down.test", "port": 22, "reason": "", "decision": "allow", "failed": "unanswered"}),
+        json.dumps({"host": "down.test", "port": 22, "reason": "", "decision": "allow", "failed": "unanswered"}),
+        record("evil.test", 443, "not-listed"),
+        record("allowed.test", 443, "", "allow"),
+    ]
+
+    assert denial_lines(audit) == [
+        "denied evil.test:443: no entry of the policy covers this host; to allow it, add: --allow exact:evil.test",
+        "down.test:22 is allowed, but does not answer (2 times)",
+        "gone.test:443 is allowed, but its name does not resolve",
+    ]
 
 
 def test_a_flood_of_destinations_is_summed_up() -> None:
