@@ -29,6 +29,9 @@ PROJECT = "/project"
 SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
 RUNTIME = "/run/user/1000"
 BUNDLE = f"{RUNTIME}/aisb/ca-bundle.pem"
+# wget knows no variable for certificates, only one for a file of settings in place of the system's.
+WGETRC = f"{RUNTIME}/aisb/wgetrc"
+SYSTEM_WGETRC = "/etc/wgetrc"
 # The port that the relay binds last; it leads nowhere by itself.
 RELAY = ("127.0.0.1", 3130)
 RELAY_SECONDS = 5.0
@@ -145,15 +148,26 @@ def check_project(project: str, expected: str) -> None:
 
 
 def write_bundle() -> None:
-    """Join the image's certificates and those of this run in one file, which the variables name."""
+    """Join the image's certificates and those of this run in one file, which the variables and wget's settings name."""
     os.makedirs(os.path.dirname(BUNDLE), mode=0o700, exist_ok=True)
-    new = f"{BUNDLE}.{os.getpid()}"
+    parts = [read_bytes(source) for source in (SYSTEM_ROOTS, f"{SESSION}/ca.pem")]
+    write_whole(BUNDLE, b"".join(ended(part) for part in parts))
+    settings = read_bytes(SYSTEM_WGETRC) if os.path.exists(SYSTEM_WGETRC) else b""
+    write_whole(WGETRC, ended(settings) + f"ca_certificate = {BUNDLE}\n".encode("ascii"))
+
+
+def ended(text: bytes) -> bytes:
+    """`text` with a newline at its end, so that more can follow."""
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file that is there whole or not at all, and follow no link."""
+    new = f"{path}.{os.getpid()}"
     target = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    for source in (SYSTEM_ROOTS, f"{SESSION}/ca.pem"):
-        data = read_bytes(source)
-        write_all(target, data if data.endswith(b"\n") else data + b"\n")
+    write_all(target, data)
     os.close(target)
-    os.rename(new, BUNDLE)
+    os.rename(new, path)
 
 
 def wait_for_relay() -> None:

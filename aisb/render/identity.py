@@ -13,6 +13,8 @@ RESOLVER = "198.18.0.1"
 PROXY = "http://127.0.0.1:3128"
 NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0"
 CA_BUNDLE = "/run/user/1000/aisb/ca-bundle.pem"
+# The launcher writes it beside the bundle: wget has a setting for certificates, and a variable for its settings alone.
+WGETRC = "/run/user/1000/aisb/wgetrc"
 PATH = "/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INHERITED = ("TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM")
 CA_VARIABLES = (
@@ -75,7 +77,7 @@ def command_environment(
         own |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
         own |= {"no_proxy": NO_PROXY, "NO_PROXY": NO_PROXY}
     if extra_certificates:
-        own |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE) | {"NODE_USE_SYSTEM_CA": "1"}
+        own |= dict.fromkeys(CA_VARIABLES, CA_BUNDLE) | {"NODE_USE_SYSTEM_CA": "1", "SYSTEM_WGETRC": WGETRC}
     return {name.encode(): value.encode("utf-8", "surrogateescape") for name, value in own.items()} | dict(given)
 
 

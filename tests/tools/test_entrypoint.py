@@ -568,13 +568,15 @@ def test_orphans_are_taken_in_and_end_with_the_command(gate: str) -> None:
 
 
 def test_extra_certificates_join_the_images_own(gate: str) -> None:
-    """One file with both, of the command's user, at the path that the variables name."""
+    """One file with both, of the command's user, at the path that the variables name; wget's settings beside it."""
     extra = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
     ended = shell(
         "cat /etc/ssl/certs/ca-certificates.crt - <<END | cmp - /run/user/1000/aisb/ca-bundle.pem && "
-        f"stat -c '%a %u' /run/user/1000/aisb /run/user/1000/aisb/ca-bundle.pem\n{extra}\nEND",
+        "stat -c '%a %u' /run/user/1000/aisb /run/user/1000/aisb/* && "
+        f"tail -n 1 /run/user/1000/aisb/wgetrc\n{extra}\nEND",
         gate=gate,
         files={"ca.pem": extra},
     )
 
-    assert ended.stdout == b"700 1000\n644 1000\n"
+    own = b"ca_certificate = /run/user/1000/aisb/ca-bundle.pem\n"
+    assert ended.stdout == b"700 1000\n644 1000\n644 1000\n" + own

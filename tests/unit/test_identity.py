@@ -63,6 +63,31 @@ def test_both_cases_of_the_proxy_variables_say_the_same() -> None:
     }
 
 
+def test_every_program_is_told_of_extra_certificates() -> None:
+    """One file for all of them; wget, which knows no variable for it, gets settings that name the file."""
+    without = command_environment(user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=False)
+    environment = command_environment(user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=True)
+
+    assert {name: environment[name] for name in environment.keys() - without.keys()} == {
+        **dict.fromkeys(
+            (
+                b"CARGO_HTTP_CAINFO",
+                b"CURL_CA_BUNDLE",
+                b"DENO_CERT",
+                b"GIT_SSL_CAINFO",
+                b"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                b"NODE_EXTRA_CA_CERTS",
+                b"PIP_CERT",
+                b"REQUESTS_CA_BUNDLE",
+                b"SSL_CERT_FILE",
+            ),
+            b"/run/user/1000/aisb/ca-bundle.pem",
+        ),
+        b"NODE_USE_SYSTEM_CA": b"1",
+        b"SYSTEM_WGETRC": b"/run/user/1000/aisb/wgetrc",
+    }
+
+
 names = st.from_regex(rb"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 values = st.binary(max_size=30).map(lambda value: value.replace(b"\0", b""))
 
