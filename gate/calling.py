@@ -6,7 +6,7 @@ import _socket
 from typing import TYPE_CHECKING
 
 from gate.ends import SquidEnd
-from gate.loop import READ, WRITE
+from gate.loop import READ, WRITE, receive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,12 +69,9 @@ class Call:
         self._loop.watch(self._squid.fileno(), READ, self._on_answer)
 
     def _on_answer(self, _events: int) -> None:
-        try:
-            data = self._squid.recv(LONGEST_ANSWER)
-        except BlockingIOError:
+        data = receive(self._squid, LONGEST_ANSWER)
+        if data is None:
             return
-        except OSError:
-            data = b""
         self._answer += data
         if b"\r\n\r\n" in self._answer:
             self._succeed()

@@ -16,7 +16,7 @@ from gate import ports
 from gate.calling import Call
 from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
 from gate.identity import proxy_header
-from gate.loop import READ
+from gate.loop import READ, receive
 from gate.pump import Farewell, Pump
 from gate.refusal import Refusal, refusal_of, response_of
 
@@ -78,12 +78,9 @@ class Client:
         self._refuse(refusal_of(self._run, "", 0, "", "", Verdict(allowed=False, reason=Reason.LIMIT)))
 
     def _on_event(self, _events: int) -> None:
-        try:
-            data = self._socket.recv(_CHUNK_BYTES)
-        except BlockingIOError:
+        data = receive(self._socket, _CHUNK_BYTES)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._close()
             return

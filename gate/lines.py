@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gate.loop import READ
+from gate.loop import READ, receive
 
 if TYPE_CHECKING:
     import _socket
@@ -42,12 +42,9 @@ class Lines:
             self._socket.close()
 
     def _on_event(self, _events: int) -> None:
-        try:
-            data = self._socket.recv(self._longest)
-        except BlockingIOError:
+        data = receive(self._socket, self._longest)
+        if data is None:
             return
-        except OSError:
-            data = b""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._on_line(line)

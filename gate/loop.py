@@ -13,10 +13,21 @@ import time
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+
+
+def receive(socket: _socket.socket, most: int) -> bytes | None:
+    """What has come; b"" where nothing will any more, by an error too; None where nothing has come yet."""
+    try:
+        return socket.recv(most)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
 
 
 class Timer:

@@ -17,7 +17,7 @@ from aisb.domain.rules import OWN_SUFFIX, PROBE_NAME
 from gate import ports
 from gate.identity import proxy_header
 from gate.listening import listen_on_loopback, take_in
-from gate.loop import READ, WRITE
+from gate.loop import READ, WRITE, receive
 from gate.pump import Farewell
 
 if TYPE_CHECKING:
@@ -53,12 +53,9 @@ class ProbeListener:
 
     def _on_first(self, client: _socket.socket) -> None:
         """One read is enough: what squid passes on begins with the line, or the hello, that says it all."""
-        try:
-            data = client.recv(_LONGEST)
-        except BlockingIOError:
+        data = receive(client, _LONGEST)
+        if data is None:
             return
-        except OSError:
-            data = b""
         self._loop.forget(client.fileno())
         if not data:
             client.close()

@@ -15,7 +15,7 @@ import resource
 import sys
 
 from gate.dial import dial
-from gate.loop import READ, Loop
+from gate.loop import READ, Loop, receive
 from gate.names import Names, target_of
 from gate.pump import Farewell, Pump, refuse
 from gate.resolver import Resolver, ResolverStream, serve_packets
@@ -191,12 +191,9 @@ class Passage:
             self._end(b"")
 
     def _on_event(self, _events: int) -> None:
-        try:
-            data = self._gate.recv(LONGEST_HEAD)
-        except BlockingIOError:
+        data = receive(self._gate, LONGEST_HEAD)
+        if data is None:
             return
-        except OSError:
-            data = b""
         self._head += data
         if self._is_refused:
             # The words of a refusal end when the gate closes.

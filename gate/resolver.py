@@ -8,7 +8,7 @@ addresses are given out: a client that prefers IPv6 goes on with IPv4 at once.
 from __future__ import annotations
 
 from gate import dns
-from gate.loop import READ
+from gate.loop import READ, receive
 
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
@@ -103,12 +103,9 @@ class ResolverStream:
         loop.watch(socket.fileno(), READ, self._on_event)
 
     def _on_event(self, _events: int) -> None:
-        try:
-            data = self._socket.recv(LONGEST_MESSAGE)
-        except BlockingIOError:
+        data = receive(self._socket, LONGEST_MESSAGE)
+        if data is None:
             return
-        except OSError:
-            data = b""
         self._received += data
         if not data:
             self._close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from gate.dial import dial
-from gate.loop import READ
+from gate.loop import READ, receive
 
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
@@ -95,12 +95,9 @@ class Verdicts:
     def _on_event(self, _events: int) -> None:
         if self._socket is None:
             return
-        try:
-            data = self._socket.recv(LONGEST_ANSWER)
-        except BlockingIOError:
+        data = receive(self._socket, LONGEST_ANSWER)
+        if data is None:
             return
-        except OSError:
-            data = b""
         self._received += data
         if not data or len(self._received) > LONGEST_ANSWER or not self._asked:
             self._lost()

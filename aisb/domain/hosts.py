@@ -7,6 +7,10 @@ The gate's image carries this file, so it needs nothing but the standard library
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _LAST_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -34,6 +38,14 @@ def canonical_name(text: str) -> str:
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         raise ValueError(f"{text[:300]!r} reads as an address, not as a host name")
     return name
+
+
+def parents_of(name: str) -> Iterator[str]:
+    """The names that `name` is below of, the nearest first."""
+    parent = name.partition(".")[2]
+    while parent:
+        yield parent
+        parent = parent.partition(".")[2]
 
 
 def is_address(text: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisb.domain.hosts import parents_of
 from aisb.domain.rules import BELOW, EXACT, TREE, NameEntry
 
 if TYPE_CHECKING:
@@ -31,11 +32,4 @@ def _reduce_one_port(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
     whole = {host for host, match in pairs if match == TREE or {(host, EXACT), (host, BELOW)} <= pairs}
     merged = {(host, TREE) for host in whole} | {pair for pair in pairs if pair[0] not in whole}
     open_below = {host for host, match in merged if match != EXACT}
-    return {(host, match) for host, match in merged if not open_below.intersection(_parents(host))}
-
-
-def _parents(host: str) -> Iterable[str]:
-    parent = host.partition(".")[2]
-    while parent:
-        yield parent
-        parent = parent.partition(".")[2]
+    return {(host, match) for host, match in merged if not open_below.intersection(parents_of(host))}

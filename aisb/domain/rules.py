@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import canonical_name, is_address
+from aisb.domain.hosts import canonical_name, is_address, parents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -175,12 +175,10 @@ class Engine:
         return verdict if agree else Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
 
     def _covering(self, name: str) -> Iterator[NameEntry]:
-        candidate = name
-        while candidate:
+        for candidate in (name, *parents_of(name)):
             for entry in self._by_host.get(candidate, ()):
                 if entry.covers_name(name):
                     yield entry
-            candidate = candidate.partition(".")[2]
 
 
 def _denied(name: str, port: int, reason: str) -> Verdict:

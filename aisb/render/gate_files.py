@@ -9,6 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.hosts import parents_of
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
 from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
@@ -53,6 +54,8 @@ UNREACHED = {
     "ERR_WRITE_ERROR": "it broke the connection off: %E",
     "ERR_ZERO_SIZE_OBJECT": "it ended the connection without an answer",
 }
+# Where squid finds its pages, made by the entrypoint.
+PAGES = f"{SCRATCH_TARGET}/pages"
 # The helper's annotation, which says whose request it is.
 RUN_NOTE = "run_"
 
@@ -74,6 +77,7 @@ class SquidView(NamedTuple):
     listed_ports: tuple[int, ...]
     private_networks: tuple[str, ...]
     ports: Ports = Ports()
+    pages: str = PAGES
     unreached: tuple[str, ...] = tuple(UNREACHED)
     own_name: str = OWN_NAME
     own_suffix: str = OWN_SUFFIX
@@ -117,6 +121,7 @@ class EntrypointView(NamedTuple):
     known_variables: tuple[str, ...] = KNOWN_VARIABLES
     squid_uid: int = SQUID_UID
     own_name: str = OWN_NAME
+    pages: str = PAGES
 
 
 def squid_conf(names: Iterable[NameEntry], host_addresses: Iterable[str]) -> str:
@@ -142,16 +147,9 @@ def allowlist(names: Iterable[NameEntry]) -> str:
     """
     trees = {entry.host for entry in names if entry.match != EXACT}
     exact = {entry.host for entry in names if entry.match == EXACT} | {PROBE_NAME}
-    roots = {host for host in trees if not trees.intersection(_parents(host))}
-    alone = {host for host in exact if host not in roots and not roots.intersection(_parents(host))}
+    roots = {host for host in trees if not trees.intersection(parents_of(host))}
+    alone = {host for host in exact if host not in roots and not roots.intersection(parents_of(host))}
     return render("allowlist.j2", AllowlistView(tuple(sorted({f".{host}" for host in roots} | alone))))
-
-
-def _parents(host: str) -> Iterable[str]:
-    parent = host.partition(".")[2]
-    while parent:
-        yield parent
-        parent = parent.partition(".")[2]
 
 
 def gate_ruleset(host_addresses: Iterable[str]) -> str:

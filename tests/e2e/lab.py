@@ -17,8 +17,8 @@ LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file
 sys.path.insert(0, LABORATORY)
 
 from laboratory import sinks  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
-from laboratory.locks import locked  # noqa: E402
-from laboratory.settings import HOSTS  # noqa: E402
+from laboratory.locks import locked  # noqa: E402  # as above
+from laboratory.settings import HOSTS  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,10 +16,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, ROOT)
 
-from aisb.render.sandbox import ruleset  # noqa: E402
-from gate import dns  # noqa: E402
-from tests.tools.fake_bridge import FakeBridge  # noqa: E402
-from tests.tools.packets import ip, local_routes  # noqa: E402
+from aisb.render.sandbox import ruleset  # noqa: E402  # found by the path above
+from gate import dns  # noqa: E402  # found by the path above
+from tests.tools.fake_bridge import FakeBridge  # noqa: E402  # found by the path above
+from tests.tools.packets import ip, local_routes  # noqa: E402  # found by the path above
 
 GATE = "/run/aisb/gate"
 START = f'import sys; sys.path.insert(0, "{ROOT}"); from gate.relay import main; main()'

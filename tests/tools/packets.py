@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, ROOT)
 
-from gate.relay import original_destination  # noqa: E402
+from gate.relay import original_destination  # noqa: E402  # found by the path above
 
 SLOW_SECONDS = 0.5
 CLONE_NEWNET = 0x40000000

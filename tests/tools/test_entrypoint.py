@@ -50,7 +50,7 @@ def no_gate(tmp_path: Path) -> str:
 
 def shell(text: str, **fields: object) -> Ended:
     """Run a shell in a box."""
-    return run_box(Box(command=("sh", "-c", text), **fields))  # type: ignore[arg-type]
+    return run_box(Box(command=("sh", "-c", text), **fields))  # type: ignore[arg-type]  # each test names fields of the box
 
 
 def test_the_command_runs_when_all_is_proved(gate: str) -> None:
@@ -398,7 +398,7 @@ def test_what_is_not_as_it_has_to_be_is_77_before_the_command(
     gate: str, fields: dict[str, object], reason: str
 ) -> None:
     """The reason goes to the host, one line, and the command is never begun (A53, A54)."""
-    ended = run_box(Box(command=TELL, gate=gate, **fields))  # type: ignore[arg-type]
+    ended = run_box(Box(command=TELL, gate=gate, **fields))  # type: ignore[arg-type]  # each test names fields of the box
 
     assert (ended.code, ended.stdout) == (77, b"")
     refusals = [line for line in ended.phases if line.startswith("refused ")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 PARSE = """
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1/run"
-mkdir -p "$1/run/aisb/conf" "$1/run/squid"
+mkdir -p "$1/run/aisb/conf" "$1/run/squid/pages"
 mount --bind "$2" "$1/run/aisb/conf"
 cp "$2"/gate.key "$2"/gate.crt "$1/run/squid/"
 exec chroot "$1" /usr/sbin/squid -k parse -f /run/aisb/conf/squid.conf
@@ -67,7 +68,7 @@ def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.Comple
 
 
 def complaints(output: str) -> list[str]:
-    return [line for line in output.splitlines() if any(word in line for word in ("WARNING", "ERROR", "FATAL"))]
+    return [line for line in output.splitlines() if re.search(r"\b(WARNING|ERROR|FATAL)\b", line)]
 
 
 @pytest.mark.parametrize("names", POLICIES.values(), ids=POLICIES.keys())

@@ -213,14 +213,14 @@ def sockets() -> dict[str, str]:
     tries: dict[str, str] = {}
     for name, number in FAMILIES.items():
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
-            ended = attempt(lambda number=number, kind=kind: socket.socket(number, kind).close())  # type: ignore[misc]
+            ended = attempt(lambda number=number, kind=kind: socket.socket(number, kind).close())  # type: ignore[misc]  # mypy infers no lambda with defaults
             tries[name] = ended if tries.get(name, ended) == ended else f"{tries[name]} {ended}"
     raw = {"raw IPv4": (socket.AF_INET, 1), "raw IPv6": (socket.AF_INET6, 58), "raw any": (socket.AF_INET, 255)}
     for name, (family, protocol) in raw.items():
-        tries[name] = attempt(lambda f=family, p=protocol: socket.socket(f, socket.SOCK_RAW, p).close())  # type: ignore[misc]
+        tries[name] = attempt(lambda f=family, p=protocol: socket.socket(f, socket.SOCK_RAW, p).close())  # type: ignore[misc]  # mypy infers no lambda with defaults
     tries["ping socket"] = attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1).close())
     for number, name in ((3, "selinux"), (6, "xfrm"), (9, "audit"), (21, "rdma")):
-        ended = attempt(lambda n=number: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, n).close())  # type: ignore[misc]
+        ended = attempt(lambda n=number: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, n).close())  # type: ignore[misc]  # mypy infers no lambda with defaults
         tries[f"netlink {name}"] = ended
     return tries
 
@@ -256,7 +256,7 @@ def privileges() -> dict[str, Any]:
 def the_relay(relay: int) -> dict[str, str]:
     """What can be done to the relay."""
     tries = {
-        name: attempt(lambda n=name: os.kill(relay, getattr(signal, n)))  # type: ignore[misc]
+        name: attempt(lambda n=name: os.kill(relay, getattr(signal, n)))  # type: ignore[misc]  # mypy infers no lambda with defaults
         for name in ("SIGTERM", "SIGKILL", "SIGSTOP", "SIGHUP")
     }
     tries |= {
@@ -265,11 +265,11 @@ def the_relay(relay: int) -> dict[str, str]:
         "process_vm_readv": read_memory(relay),
         "fd": attempt(lambda: os.listdir(f"/proc/{relay}/fd")),
         "mem": attempt(lambda: os.open(f"/proc/{relay}/mem", os.O_RDWR)),
-        "environ": attempt(lambda: open(f"/proc/{relay}/environ", "rb").read()),  # noqa: SIM115
+        "environ": attempt(lambda: open(f"/proc/{relay}/environ", "rb").read()),  # noqa: SIM115  # this process ends soon
         "root": attempt(lambda: os.listdir(f"/proc/{relay}/root/")),
     }
     for port in (3128, 3129, 3130):
-        tries[f"bind {port}"] = attempt(lambda p=port: take_port(p))  # type: ignore[misc]
+        tries[f"bind {port}"] = attempt(lambda p=port: take_port(p))  # type: ignore[misc]  # mypy infers no lambda with defaults
     return tries
 
 
@@ -333,7 +333,7 @@ def own_servers() -> dict[str, str]:
     ):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family) as server:
-            ended = attempt(lambda s=server, a=address, p=port: s.bind((a, p)))  # type: ignore[misc]
+            ended = attempt(lambda s=server, a=address, p=port: s.bind((a, p)))  # type: ignore[misc]  # mypy infers no lambda with defaults
             if ended == "done":
                 server.listen()
                 with socket.create_connection((to, port), 5) as client:
