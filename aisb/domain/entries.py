@@ -17,21 +17,32 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from aisb.domain.entry_kinds import (
+    LATER,
+    NO_ADDRESSES,
+    NO_HOST_PORTS,
+    NO_PRESETS,
+    NO_RULES,
+    AddressEntry,
+    Entry,
+    HostPortEntry,
+    Network,
+    PresetEntry,
+    RuleEntry,
+)
 from aisb.domain.hosts import LONGEST_NAME, canonical_name, parse_port
+from aisb.domain.places import SEPARATORS, find_place
 from aisb.domain.rules import BELOW, EXACT, OWN_SUFFIX, TREE, WEB_PORTS, NameEntry
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from publicsuffixlist import PublicSuffixList
-
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
@@ -42,82 +53,9 @@ _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?"
 )
 _BARE_V6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:/[0-9]{1,3})?")
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?(?P<place>[^/?#]*).*", re.IGNORECASE)
-_SCP = re.compile(r"[^/@:]+@(?P<host>[^/@:]+):(?![0-9]+(?:/|$)).+")
-# A URL of another scheme names neither 80 nor 443.
-_SCHEME_PORTS = {"ssh": 22, "git+ssh": 22, "git": 9418, "postgres": 5432, "postgresql": 5432}
-_SEPARATORS = re.compile(r"[,\s]+")
 _PREFIXES = (("exact:", EXACT), ("=", EXACT), ("below:", BELOW), ("*.", BELOW))
 # A prefix shorter than this holds so much of the internet that the list would say nothing any more.
 _SHORTEST_PREFIX = {4: 8, 6: 16}
-
-# Parts of the grammar that nothing enforces yet: no advice may lead there.
-NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
-NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
-NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
-NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
-
-
-@dataclass(frozen=True, slots=True)
-class AddressEntry:
-    """A network of addresses and a TCP port, any port without one."""
-
-    network: Network
-    port: int | None
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        whole = self.network.prefixlen == self.network.max_prefixlen
-        address = str(self.network.network_address) if whole else str(self.network)
-        if self.port is None:
-            return address
-        return f"[{address}]:{self.port}" if self.network.version == 6 else f"{address}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class PresetEntry:
-    """A named list of entries."""
-
-    name: str
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        return f"@{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class HostPortEntry:
-    """A port on the host's loopback."""
-
-    port: int
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        return f"host:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleEntry:
-    """Methods and a path pattern of one host."""
-
-    methods: tuple[str, ...]
-    host: str
-    path: str
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        return f"{','.join(self.methods)} {self.host}{self.path}"
-
-
-Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | RuleEntry
-
-# What is part of the grammar but not enforced yet: what it is called, and what to do instead.
-LATER: Mapping[type, tuple[str, str]] = {
-    AddressEntry: ("addresses", NO_ADDRESSES),
-    PresetEntry: ("presets", NO_PRESETS),
-    HostPortEntry: ("ports of this host", NO_HOST_PORTS),
-    RuleEntry: ("methods and paths", NO_RULES),
-}
 
 
 def split_entries(argument: str) -> list[str]:
@@ -330,12 +268,12 @@ def _port(text: str, port: str, hint: str) -> int:
 
 def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     """What to say about a text that holds no host name where one belongs."""
-    parts = [part for part in _SEPARATORS.split(text) if part]
+    parts = [part for part in SEPARATORS.split(text) if part]
     if len(parts) > 1 and all(map(_is_enforced, parts)):
         return _refused(text, "this is more than one entry", f"write: {','.join(parts)}")
     if rest.startswith("*."):
         prefix = "below:"
-    candidate = _candidate(rest)
+    candidate = find_place(rest)
     if not candidate or candidate == rest:
         return _refused(text, "this is not a host name", "write: example.com")
     if rest.startswith(".") and _is_enforced(candidate):
@@ -351,20 +289,6 @@ def _hint_for_candidate(text: str) -> str:
     except UsageError as error:
         return error.hint
     return LATER[type(entry)][1] if type(entry) in LATER else f"write: {entry.text()}"
-
-
-def _candidate(text: str) -> str:
-    """What in the text looks like a host, with its port; "" where nothing does."""
-    found = (_place_in(word) for word in _SEPARATORS.split(text))
-    return next((place for place in found if "." in place or place.startswith("localhost")), "")
-
-
-def _place_in(word: str) -> str:
-    url, scp = _URL.fullmatch(word), _SCP.fullmatch(word)
-    place = scp["host"] if scp else url["place"] if url else word
-    place = place.rpartition("@")[2].partition("/")[0].strip("*.=\"'`;").lower()
-    port = 22 if scp else _SCHEME_PORTS.get(url["scheme"].lower()) if url else None
-    return f"{place}:{port}" if port and ":" not in place else place
 
 
 def _refused(text: str, why: str, hint: str) -> UsageError:

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aisb.domain.entries import LATER, Entry, parse_entries
+from aisb.domain.entries import parse_entries
+from aisb.domain.entry_kinds import LATER, Entry
 from aisb.domain.net import ALLOW
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import VERSION, NameEntry

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
-from tests.tools.gate_box import SYSTEMS, ZONE, GateBox, World, wait_for
+from tests.tools.gate_box import ZONE, GateBox, World, wait_for
 from tests.tools.gate_client import (
     Heard,
     connect,
@@ -60,12 +60,6 @@ NAMES = (
 )
 AT_ONCE = 1.0
 EVIL = ("203.0.113.11", "2001:db8::11", "203.0.113.12")
-
-
-@pytest.fixture(scope="module", params=SYSTEMS.values(), ids=SYSTEMS.keys())
-def system(request: pytest.FixtureRequest) -> str:
-    """The folder with the programs."""
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

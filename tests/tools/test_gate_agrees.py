@@ -15,7 +15,7 @@ import pytest
 from aisb.domain.hosts import canonical_name
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import MATCHES, Engine, NameEntry, Verdict
-from tests.tools.gate_box import SYSTEMS, GateBox, World
+from tests.tools.gate_box import GateBox, World
 from tests.tools.gate_client import connected, get_and_close, https, listen, say, through_tunnel, tunnel
 
 if TYPE_CHECKING:
@@ -100,12 +100,6 @@ def send(path: str, request: Request) -> None:
         say(path, get_and_close(f"http://{request.host}{port}/", host=request.inside + port), seconds=2)
     else:
         through_tunnel(path, f"{request.host}:80", get_and_close("/", host=request.inside), seconds=2)
-
-
-@pytest.fixture(scope="module", params=SYSTEMS.values(), ids=SYSTEMS.keys())
-def system(request: pytest.FixtureRequest) -> str:
-    """The folder with the programs."""
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

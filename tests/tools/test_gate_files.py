@@ -14,7 +14,7 @@ from aisb.domain.policy import policy_json
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
-from tests.tools.gate_box import SYSTEMS, run
+from tests.tools.gate_box import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,11 +48,6 @@ HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1",
 
 def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...] = HOST) -> dict[str, str]:
     return gate_files(names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}", idle_seconds=600)
-
-
-@pytest.fixture(params=SYSTEMS.values(), ids=SYSTEMS.keys())
-def system(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -16,19 +16,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.rules import TREE, NameEntry
-from tests.tools.gate_box import CAPABILITIES, SYSTEMS, GateBox, World, poll, wait_for
+from tests.tools.gate_box import CAPABILITIES, GateBox, World, poll, wait_for
 from tests.tools.gate_client import connect, connected, get, get_and_close, https, listen, say, tunnel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAMES = (NameEntry("allowed.test", TREE, (22, 80, 443, 5432)), NameEntry("cdn.test", TREE, (80, 443)))
-
-
-@pytest.fixture(scope="module", params=SYSTEMS.values(), ids=SYSTEMS.keys())
-def system(request: pytest.FixtureRequest) -> str:
-    """The folder with the programs."""
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -132,12 +132,6 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=SYSTEMS.values(), ids=SYSTEMS.keys())
-def system(request: pytest.FixtureRequest) -> str:
-    """The folder with the programs."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     """A network for one gate after the other."""

@@ -6,15 +6,8 @@ import re
 
 import pytest
 
-from aisb.domain.entries import (
-    NO_ADDRESSES,
-    NO_HOST_PORTS,
-    NO_PRESETS,
-    NO_RULES,
-    parse_entries,
-    parse_entry,
-    split_entries,
-)
+from aisb.domain.entries import parse_entries, parse_entry, split_entries
+from aisb.domain.entry_kinds import NO_ADDRESSES, NO_HOST_PORTS, NO_PRESETS, NO_RULES
 from aisb.domain.policy import parse_allow
 from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError

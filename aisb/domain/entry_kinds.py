@@ -1,0 +1,82 @@
+"""What an allow entry can be: a value for each kind, and what is not enforced yet."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from aisb.domain.rules import NameEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Parts of the grammar that nothing enforces yet: no advice may lead there.
+NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
+NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
+NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
+NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressEntry:
+    """A network of addresses and a TCP port, any port without one."""
+
+    network: Network
+    port: int | None
+
+    def text(self) -> str:
+        """The entry in canonical form."""
+        whole = self.network.prefixlen == self.network.max_prefixlen
+        address = str(self.network.network_address) if whole else str(self.network)
+        if self.port is None:
+            return address
+        return f"[{address}]:{self.port}" if self.network.version == 6 else f"{address}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PresetEntry:
+    """A named list of entries."""
+
+    name: str
+
+    def text(self) -> str:
+        """The entry in canonical form."""
+        return f"@{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPortEntry:
+    """A port on the host's loopback."""
+
+    port: int
+
+    def text(self) -> str:
+        """The entry in canonical form."""
+        return f"host:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """Methods and a path pattern of one host."""
+
+    methods: tuple[str, ...]
+    host: str
+    path: str
+
+    def text(self) -> str:
+        """The entry in canonical form."""
+        return f"{','.join(self.methods)} {self.host}{self.path}"
+
+
+Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | RuleEntry
+
+# What is part of the grammar but not enforced yet: what it is called, and what to do instead.
+LATER: Mapping[type, tuple[str, str]] = {
+    AddressEntry: ("addresses", NO_ADDRESSES),
+    PresetEntry: ("presets", NO_PRESETS),
+    HostPortEntry: ("ports of this host", NO_HOST_PORTS),
+    RuleEntry: ("methods and paths", NO_RULES),
+}
