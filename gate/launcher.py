@@ -251,13 +251,14 @@ def become(init: str, command: list[bytes], environment: dict[bytes, bytes]) -> 
     Become the init with the command as its child.
 
     The init gives the command a process group of its own and hands it the terminal, so that an
-    interrupt arrives once, and takes in the orphans of this sandbox, the relay among them.
+    interrupt arrives once, and takes in the orphans of this sandbox, the relay among them. What podman
+    passes on goes to the whole group, as from a terminal: a shell alone would wait for its program.
     """
     os.close(VARIABLES)
     os.close(PHASES)
     restore_signals()
     try:
-        os.execve(init, [b"tini", b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
+        os.execve(init, [b"tini", b"-g", b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
     except OSError as error:
         _say(command[0], error.strerror or "cannot be run")
         os._exit(NOT_EXECUTABLE)

@@ -14,10 +14,11 @@ import os
 import selectors
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
+from aisb.effects.signals import interrupt_postponed
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
 from aisb.render.gate import gate_name
@@ -69,6 +70,9 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
             if _answers(directory):
                 return Gate(directory, lock, warm=True)
             _start(plan, directory, runner, argv_of(directory))
+        except KeyboardInterrupt:
+            _abandon(plan, lock, runner, argv_of(directory)[0])
+            raise
         finally:
             os.close(start)
     except BaseException:
@@ -82,9 +86,9 @@ def open_run(gate: Gate, run: str) -> None:
     ask(gate.directory, {"op": "open", "run": run})
 
 
-def close_run(gate: Gate, run: str) -> dict[str, object]:
+def close_run(gate: Gate, run: str, seconds: float) -> dict[str, object]:
     """Have the gate drop the run's socket and connections; its counts of allowed and denied."""
-    return ask(gate.directory, {"op": "close", "run": run})
+    return ask(gate.directory, {"op": "close", "run": run}, seconds)
 
 
 def ask(directory: str, question: dict[str, str], seconds: float = ANSWER_SECONDS) -> dict[str, object]:
@@ -184,7 +188,8 @@ def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]
     _remove_leftovers(plan, directory, runner, argv[0])
     ready, theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        _run_detached(argv, theirs, runner)
+        with interrupt_postponed():
+            _run_detached(argv, theirs, runner)
         os.close(theirs)
         theirs = -1
         said = _await_line(ready, START_SECONDS)
@@ -193,9 +198,22 @@ def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]
         if theirs >= 0:
             os.close(theirs)
     if said != "ready":
-        runner.run(Command(argv=(argv[0], "rm", "--force", "--time", "0", plan.container), timeout_seconds=30))
+        runner.run(_removal(plan, argv[0]))
         reason = said.removeprefix("failed ") if said else f"it was not ready within {START_SECONDS:g} s, or ended"
         raise Unavailable(f"the gate did not start: {reason}", hint=_log_tail(directory))
+
+
+def _abandon(plan: GatePlan, lock: int, runner: Runner, podman: str) -> None:
+    """Take away the gate that was being started, unless another run uses it already."""
+    with suppress(BlockingIOError), interrupt_postponed():
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        runner.run(_removal(plan, podman))
+
+
+def _removal(plan: GatePlan, podman: str) -> Command:
+    """In a session of its own: a ^C is not meant for it."""
+    argv = (podman, "rm", "--force", "--time", "0", plan.container)
+    return Command(argv=argv, timeout_seconds=30, new_session=True)
 
 
 def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
@@ -234,7 +252,7 @@ def _remove_leftovers(plan: GatePlan, directory: str, runner: Runner, podman: st
     """A container of that name that does not answer is dead or wedged; nobody can be using it any more."""
     exists = Command(argv=(podman, "container", "exists", plan.container), timeout_seconds=30, ok=frozenset({0, 1}))
     if run_ok(runner, exists).code == 0:
-        run_ok(runner, Command(argv=(podman, "rm", "--force", "--time", "0", plan.container), timeout_seconds=30))
+        run_ok(runner, _removal(plan, podman))
     for leftover in ("ctl.sock", "log"):
         if os.path.lexists(f"{directory}/{leftover}"):
             os.unlink(f"{directory}/{leftover}")

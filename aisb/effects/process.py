@@ -15,6 +15,7 @@ import shlex
 import signal
 import subprocess
 import time
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -203,18 +204,23 @@ def _too_slow(command: Command) -> CommandError:
     return CommandError(f"{command.as_shell()} took longer than {command.timeout_seconds:g} s")
 
 
-def spawn(argv: tuple[str, ...], descriptors: Mapping[int, int], extra: Mapping[str, str]) -> int:
+def spawn(
+    argv: tuple[str, ...], descriptors: Mapping[int, int], extra: Mapping[str, str], *, own_group: bool = False
+) -> int:
     """
     Start a program that shares this terminal and return its process id.
 
     `descriptors` maps the numbers that it shall see to descriptors of ours; it gets 0, 1, 2 and
-    these, nothing else. The caller waits for it.
+    these, nothing else. Signals that we hold back reach it; with `own_group` it leads a process group.
+    The caller waits for it.
     """
     # Sources are moved out of the way first: a target may be the number of another's source.
     moved = {theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, 64) for theirs, ours in descriptors.items()}
     actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in moved.items()]
     try:
-        return os.posix_spawn(argv[0], argv, closed_environment(extra), file_actions=actions, setsigdef=_RESET)
+        start = partial(os.posix_spawn, setpgroup=0) if own_group else os.posix_spawn
+        environment = closed_environment(extra)
+        return start(argv[0], argv, environment, file_actions=actions, setsigmask=(), setsigdef=_RESET)
     except FileNotFoundError as error:
         raise CommandError(f"{argv[0]} was not found", hint="install it and try again") from error
     finally:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
+from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.process import Command, run_ok
-from aisb.effects.session import Session, close_session, new_run_id, open_session, orphans, this_process
+from aisb.effects.session import Session, close_session, new_run_id, open_session, orphans, session_at, this_process
+from aisb.effects.signals import held, let_through
 from aisb.effects.state import make_private, write_whole
-from aisb.effects.supervise import Outcome, guardian, run_attached, sealed
+from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
 from aisb.errors import AisbError
 from aisb.render.argv import (
     HOME_TARGET,
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from aisb.effects.state import Directories
 
 _REMOVE_SECONDS = 30
+# A gate answers in 0.2 s, the time in which squid's last words come. The guardian has promised to be quick.
+_CLOSE_SECONDS = 5.0
+_GUARDIAN_SECONDS = 1.0
 
 
 class Job(NamedTuple):
@@ -76,6 +82,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         labels=labels,
         stdin=job.stdin,
         terminal=job.terminal,
+        pid_file=session.pid_file,
         command=job.command,
     )
 
@@ -86,34 +93,45 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     make_private(job.directories.runtime)
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
-        sweep(parent, job, runner)
+        sweep(parent, job, gate, runner)
         files = plan.session_files | {"project": project_identity(job.project)}
-        session = open_session(parent, new_run_id(), files, plan.seccomp)
-        with guardian(runner, remove_command(job.podman, session.run), session):
-            try:
+        session = session_at(parent, new_run_id())
+        remove = partial(_remove, remove_command(job.podman, session.run), runner)
+        tidy = partial(_tidy, gate, session, job.directories.state)
+        kill = partial(kill_first_process, session.pid_file)
+        with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
+            open_session(parent, session.run, files, plan.seccomp)
+            with let_through():
                 if gate:
                     open_run(gate, session.run)
                 on_ready(gate)
-                outcome = _attached(job, plan, session, gate, runner)
-                return Ended(outcome, _audit(gate, session, job.directories.state))
-            finally:
-                close_session(session)
+            outcome = _attached(job, plan, session, gate, runner, descriptor, remove)
+            return Ended(outcome, _lines(tidy()))
 
 
-def _attached(job: Job, plan: Plan, session: Session, gate: Gate | None, runner: Runner) -> Outcome:
+def _attached(
+    job: Job,
+    plan: Plan,
+    session: Session,
+    gate: Gate | None,
+    runner: Runner,
+    descriptor: int,
+    remove: Callable[[], None],
+) -> Outcome:
     labels = run_labels(session.run, job.project, plan.gate_key if gate else "")
     variables = sealed(environment_block(job.environment))
-
-    def kill() -> None:
-        with contextlib.suppress(AisbError):
-            runner.run(remove_command(job.podman, session.run))
-
+    lock = gate.lock if gate else None
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
         runner.announce(argv)
-        return run_attached(argv, variables, gate.lock if gate else None, kill)
+        return run_attached(argv, Wiring(variables, descriptor, lock, session.pid_file, job.terminal), remove)
     finally:
         os.close(variables)
+
+
+def _remove(command: Command, runner: Runner) -> None:
+    with contextlib.suppress(AisbError):
+        runner.run(command)
 
 
 @contextlib.contextmanager
@@ -132,13 +150,11 @@ def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
         os.close(gate.lock)
 
 
-def sweep(parent: str, job: Job, runner: Runner) -> None:
+def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
     """Take away what runs left behind whose aisb and guardian were both killed."""
     for session in orphans(parent):
-        with contextlib.suppress(AisbError):
-            runner.run(remove_command(job.podman, session.run))
-        _keep_audit(session, job.directories.state)
-        close_session(session)
+        _remove(remove_command(job.podman, session.run), runner)
+        _tidy(gate, session, job.directories.state)
 
 
 def project_identity(project: str) -> str:
@@ -194,14 +210,22 @@ def home_argv(podman: str, volume: str) -> tuple[str, ...]:
     return (podman, "volume", "create", "--label", "aisb.role=home", volume)
 
 
-def _audit(gate: Gate | None, session: Session, state: str) -> tuple[str, ...]:
-    """Have the gate close the run, move its audit to the run's record, and return its lines."""
-    if gate is None:
-        return ()
-    # A gate that died meanwhile has written what it could.
-    with contextlib.suppress(AisbError):
-        close_run(gate, session.run)
-    path = _keep_audit(session, state)
+def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLOSE_SECONDS) -> str:
+    """
+    Take away what a run has left on the host; its audit's new path, "" where there is none.
+
+    The gate closes the run first, and what it wrote down is moved to the run's record.
+    """
+    if gate is not None:
+        # A gate that died meanwhile has written what it could.
+        with contextlib.suppress(AisbError):
+            close_run(gate, session.run, seconds)
+    audit = _keep_audit(session, state)
+    close_session(session)
+    return audit
+
+
+def _lines(path: str) -> tuple[str, ...]:
     if not path:
         return ()
     with open(path, encoding="utf-8", errors="replace") as file:

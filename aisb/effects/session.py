@@ -24,6 +24,11 @@ class Session(NamedTuple):
         return f"{self.path}/run"
 
     @property
+    def pid_file(self) -> str:
+        """Where podman writes the sandbox's first process."""
+        return f"{self.path}/pid"
+
+    @property
     def sockets(self) -> str:
         """Mounted read-only at /run/aisb/gate; the gate makes the socket in it."""
         return f"{self.path}/s"
@@ -34,6 +39,11 @@ def new_run_id() -> str:
     return os.urandom(4).hex()
 
 
+def session_at(parent: str, run: str) -> Session:
+    """The session of a run, made or not."""
+    return Session(run, f"{parent}/{run}")
+
+
 def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) -> Session:
     """
     Make the directory of a run and write its files.
@@ -41,7 +51,7 @@ def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) 
     Root in the sandbox is a subordinate id without DAC_OVERRIDE, so what it reads is world-readable;
     the runtime directory above is 0700.
     """
-    session = Session(run, f"{parent}/{run}")
+    session = session_at(parent, run)
     os.makedirs(parent, mode=0o711, exist_ok=True)
     gate = f"{session.files}/gate"
     for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711), (gate, 0o755)):
@@ -65,7 +75,7 @@ def orphans(parent: str) -> list[Session]:
         runs = sorted(os.listdir(parent))
     except FileNotFoundError:
         return []
-    sessions = [Session(run, f"{parent}/{run}") for run in runs]
+    sessions = [session_at(parent, run) for run in runs]
     return [session for session in sessions if _is_orphan(f"{session.path}/owner")]
 
 

@@ -1,35 +1,30 @@
-"""
-Stay beside a running sandbox: read its phases, pass signals on, and see that it ends when aisb does.
-
-Three things end a sandbox whose aisb was killed: podman's own parent-death signal, a guardian that
-notices and removes the container by name, and, whatever happens to both, the gate, whose lock is free.
-"""
+"""Stay beside a running sandbox: read its phases, pass signals on, and see how it ends."""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import select
 import selectors
 import signal
-import sys
-import termios
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.effects.process import Command, spawn
-from aisb.effects.session import close_session
-from aisb.errors import AisbError, Unavailable, Unprotected
+from aisb.effects.output import Outlets, open_outlets
+from aisb.effects.process import spawn
+from aisb.effects.signals import STOPS, listening
+from aisb.effects.terminal import LOOK_SECONDS, Job, Terminal, terminal_kept, terminal_to_lend
+from aisb.errors import Unavailable, Unprotected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from aisb.effects.process import Runner
-    from aisb.effects.session import Session
+    from collections.abc import Callable
 
 GRACE_SECONDS = 10.0
 EXEC = "exec"
 _REFUSED = "refused "
 _LONGEST_PHASES = 65536
+_TROUBLE = frozenset({125, 126, 127})
+_LOOK_AFTER_SECONDS = 3.0
+_ENDED_BY_US = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
 
 
 class Outcome(NamedTuple):
@@ -81,81 +76,167 @@ class Lines:
             self.phases.setdefault(line[:20], self._clock())
 
 
-@contextlib.contextmanager
-def guardian(runner: Runner, remove: Command, session: Session) -> Iterator[None]:
+class Wiring(NamedTuple):
     """
-    While the block runs, a child of ours waits for our death; then it removes the container and the session.
+    What podman gets besides its argv.
 
-    It has a session of its own, so that no signal from the terminal reaches it.
+    `variables` is the memory file, which the sandbox reads as descriptor 3; 4 is the phase pipe. `held` is the
+    guardian's and `lock` the gate's: podman has both open for as long as it lives. `pid_file` is where it writes the
+    sandbox's first process. `terminal` says whether the sandbox has one.
     """
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
-        _guard(read_end, write_end, runner, remove, session)
-    os.close(read_end)
-    try:
-        yield
-    finally:
-        os.write(write_end, b".")
-        os.close(write_end)
-        os.waitpid(child, 0)
+
+    variables: int
+    held: int
+    lock: int | None
+    pid_file: str
+    terminal: bool
+
+    def descriptors(self, phases: int) -> dict[int, int]:
+        """The numbers that podman sees, and ours."""
+        return {3: self.variables, 4: phases, 5: self.held} | ({6: self.lock} if self.lock is not None else {})
 
 
-def _guard(read_end: int, write_end: int, runner: Runner, remove: Command, session: Session) -> None:
-    try:
-        os.setsid()
-        os.close(write_end)
-        for descriptor in (0, 1, 2):
-            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
-        if not os.read(read_end, 1):
-            with contextlib.suppress(AisbError):
-                runner.run(remove)
-            close_session(session)
-    finally:
-        os._exit(0)
-
-
-def run_attached(argv: tuple[str, ...], variables: int, lock: int | None, kill: Callable[[], None]) -> Outcome:
+def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]) -> Outcome:
     """
-    Run a sandbox on this terminal to its end.
+    Run a sandbox on this terminal to its end. To be called with signals held.
 
-    `variables` is the memory file, handed on as descriptor 3; 4 is the phase pipe; `lock` is held open by
-    podman, so that it outlives us. `kill` ends the container when it does not follow a signal in time.
+    `kill` ends the container, where it does not follow a signal in time or podman may have left it behind.
     """
     phases, theirs = os.pipe2(os.O_CLOEXEC)
-    descriptors = {3: variables, 4: theirs} | ({5: lock} if lock is not None else {})
-    with _terminal_kept(), _signals_noted() as noted:
-        child = spawn(argv, descriptors, {})
+    outlets = open_outlets()
+    terminal = terminal_to_lend() if wiring.terminal else None
+    with terminal_kept(), listening(stops=terminal is None) as noted:
+        if terminal:
+            terminal.wait_for_it()
+        child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
         os.close(theirs)
-        lines = Lines()
-        status = _wait(child, phases, noted, lines, kill)
+        outlets.start()
+        sandbox = _Sandbox(child, phases, noted, outlets, Job(wiring.pid_file), kill)
+        if terminal:
+            terminal.lend(child)
+        status = sandbox.wait(terminal)
+        if terminal:
+            terminal.take_back()
+        sandbox.wait_for_readers()
     os.close(phases)
-    if EXEC in lines.phases:
-        lines.phases["command"] = time.monotonic()
-    return Outcome(_exit_status(status), lines.phases, lines.refusal)
+    return sandbox.outcome(status)
 
 
-def _wait(child: int, phases: int, noted: int, lines: Lines, kill: Callable[[], None]) -> int:
-    deadline: float | None = None
-    ended = os.pidfd_open(child)
-    with selectors.DefaultSelector() as selector:
-        for descriptor in (ended, phases, noted):
-            selector.register(descriptor, selectors.EVENT_READ)
-        while True:
-            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = {key.fd for key, _ in selector.select(timeout)}
-            if phases in ready and not _drain(phases, lines):
-                selector.unregister(phases)
-            if noted in ready:
-                deadline = _pass_on(child, noted, deadline)
-            if deadline is not None and time.monotonic() >= deadline:
-                kill()
-                deadline = time.monotonic() + GRACE_SECONDS
-            if ended in ready:
-                while phases in selector.get_map() and _drain(phases, lines):
-                    pass
-                os.close(ended)
-                return os.waitpid(child, 0)[1]
+class _Sandbox:
+    """A running podman, and all that may be heard of it meanwhile."""
+
+    def __init__(
+        self, child: int, phases: int, noted: int, outlets: Outlets, job: Job, kill: Callable[[], None]
+    ) -> None:
+        self._child = child
+        self._phases = phases
+        self._noted = noted
+        self._outlets = outlets
+        self._job = job
+        self._kill = kill
+        self._lines = Lines()
+        self._deadline: float | None = None
+        self._reader_left = False
+        self._told = 0
+        self._look_until = 0.0
+
+    def wait(self, terminal: Terminal | None) -> int:
+        """The status with which podman ended."""
+        ended = os.pidfd_open(self._child)
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (ended, self._phases, self._noted, self._outlets.left):
+                selector.register(descriptor, selectors.EVENT_READ)
+            ready: set[int] = set()
+            while ended not in ready:
+                ready = {key.fd for key, _ in selector.select(self._timeout(terminal))}
+                if self._phases in ready and not _drain(self._phases, self._lines):
+                    selector.unregister(self._phases)
+                self._obey(ready)
+                if terminal and EXEC in self._lines.phases:
+                    self._suspend(terminal)
+                if time.monotonic() < self._look_until:
+                    self._job.resume()
+            while self._phases in selector.get_map() and _drain(self._phases, self._lines):
+                pass
+        os.close(ended)
+        if EXEC in self._lines.phases:
+            self._lines.phases["command"] = time.monotonic()
+        return os.waitpid(self._child, 0)[1]
+
+    def wait_for_readers(self) -> None:
+        """Until they have all that was written, or a signal says that it need not be."""
+        self._outlets.end()
+        select.select([self._outlets.done, self._noted], [], [])
+
+    def outcome(self, status: int) -> Outcome:
+        """How it ended, with nothing left of it."""
+        code = _exit_status(status)
+        # podman that was killed or in trouble may have left its container, and a command that says the same has not.
+        if os.WIFSIGNALED(status) or code in _TROUBLE:
+            self._kill()
+        if self._reader_left and code in _ENDED_BY_US:
+            code = 128 + signal.SIGPIPE
+        if self._told:
+            code = 128 + self._told
+        return Outcome(code, self._lines.phases, self._lines.refusal)
+
+    def _timeout(self, terminal: Terminal | None) -> float | None:
+        times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
+        if self._deadline is not None:
+            times.append(max(0.0, self._deadline - time.monotonic()))
+        return min(times, default=None)
+
+    def _obey(self, ready: set[int]) -> None:
+        """
+        Tell podman to end, which tells the command, where we are told to or nobody reads any more.
+
+        What the terminal sends has reached podman already. After the time of grace the container is killed.
+        """
+        if self._noted in ready:
+            arrived = os.read(self._noted, 64)
+            for number, from_terminal in zip(arrived[::2], arrived[1::2], strict=True):
+                if number in STOPS:
+                    self._stop()
+                elif not from_terminal:
+                    os.kill(self._child, number)
+                if number in (signal.SIGTERM, signal.SIGHUP):
+                    self._give_grace()
+        if self._outlets.left in ready:
+            os.read(self._outlets.left, 64)
+            self._reader_left = True
+            os.kill(self._child, signal.SIGTERM)
+            self._give_grace()
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._kill()
+            self._deadline = time.monotonic() + GRACE_SECONDS
+
+    def _suspend(self, terminal: Terminal) -> None:
+        """If the command is stopped, stop as well."""
+        if not self._job.stopped():
+            return
+        if terminal.stop(self._child, self._noted):
+            self._job.resume()
+        else:
+            # podman is stopped, perhaps with a lock of its own, and so is the command: neither could follow.
+            self._told = os.read(self._noted, 64)[0]
+            os.kill(self._child, signal.SIGKILL)
+
+    def _stop(self) -> None:
+        """
+        Stop with podman, which only passes on what would stop it, and would go on to read from the terminal.
+
+        Whether it has passed it on by now is not certain, nor in which order it passes on what is waiting when it is
+        continued: we stop the command as well, and look after it for a while.
+        """
+        if EXEC in self._lines.phases:
+            self._job.stop()
+        os.kill(self._child, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(self._child, signal.SIGCONT)
+        self._look_until = time.monotonic() + _LOOK_AFTER_SECONDS
+
+    def _give_grace(self) -> None:
+        self._deadline = self._deadline or time.monotonic() + GRACE_SECONDS
 
 
 def _drain(phases: int, lines: Lines) -> bool:
@@ -167,53 +248,6 @@ def _drain(phases: int, lines: Lines) -> bool:
         return False
     lines.feed(data)
     return bool(data)
-
-
-def _pass_on(child: int, noted: int, deadline: float | None) -> float | None:
-    """
-    Give TERM and HUP to podman, which gives them to the command; they start the time of grace.
-
-    INT and QUIT come from the terminal and have reached podman already.
-    """
-    for number in os.read(noted, 64):
-        if number in (signal.SIGTERM, signal.SIGHUP):
-            os.kill(child, number)
-            deadline = deadline or time.monotonic() + GRACE_SECONDS
-    return deadline
-
-
-@contextlib.contextmanager
-def _signals_noted() -> Iterator[int]:
-    """Signals wake the loop instead of ending us; a program started meanwhile has them at their defaults."""
-    read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    handled = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: None) for number in handled}
-    wakeup = signal.set_wakeup_fd(write_end)
-    try:
-        yield read_end
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(read_end)
-        os.close(write_end)
-
-
-@contextlib.contextmanager
-def _terminal_kept() -> Iterator[None]:
-    """Leave the terminal as it was found, also where podman was killed with the terminal in raw mode."""
-    if not sys.stdin or not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        yield
-    finally:
-        # A process in the background that sets the terminal is stopped by SIGTTOU.
-        old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        with contextlib.suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGTTOU, old)
 
 
 def _exit_status(status: int) -> int:

@@ -49,6 +49,7 @@ class SandboxView(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     stdin: bool
     terminal: bool
+    pid_file: str
     command: tuple[str, ...]
 
 
@@ -58,6 +59,7 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
         "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
         view.podman, "run", "--rm",
         "--name", container_name(view.run),
+        "--pidfile", view.pid_file,
         "--hostname", "sandbox",
         "--pull=never",
         "--network", view.network,

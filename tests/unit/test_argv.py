@@ -26,6 +26,7 @@ def make_view(**changes: object) -> SandboxView:
         labels=(("aisb.role", "sandbox"),),
         stdin=True,
         terminal=False,
+        pid_file="/run/user/1000/aisb/r/1a2b3c4d/pid",
         command=("npm", "test", "--", "-x"),
     )
     return view._replace(**changes)  # type: ignore[arg-type]  # each test names fields of the view
@@ -38,6 +39,7 @@ def test_a_sandbox_has_every_protection_on_its_command_line() -> None:
         "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
         "/usr/bin/podman", "run", "--rm",
         "--name", "aisb-run-1a2b3c4d",
+        "--pidfile", f"{session}/pid",
         "--hostname", "sandbox",
         "--pull=never",
         "--network", "none",

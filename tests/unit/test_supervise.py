@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aisb.__main__ import keep_descriptors_to_ourselves
-from aisb.effects.supervise import Lines, Outcome, run_attached, sealed
+from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached, sealed
 from aisb.errors import AisbError, Unavailable, Unprotected
 
 REACHED = {"rules": 1.0, "relay": 2.0, "proved": 3.0, "exec": 4.0}
@@ -79,10 +81,12 @@ def test_nobody_can_change_the_variables_any_more() -> None:
 
 def run_script(script: str) -> Outcome:
     variables = sealed(b"A=1\0")
+    held = os.open(os.devnull, os.O_WRONLY)
     try:
-        return run_attached(("/bin/sh", "-c", script), variables, None, lambda: None)
+        return run_attached(("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), lambda: None)
     finally:
         os.close(variables)
+        os.close(held)
 
 
 def test_the_program_gets_the_variables_and_the_pipe() -> None:
@@ -106,7 +110,17 @@ def test_a_signal_is_128_and_its_number() -> None:
     assert run_script("kill -KILL $$").status == 128 + signal.SIGKILL
 
 
-def test_term_is_passed_on() -> None:
-    outcome = run_script("trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done")
+PASSED_ON = """
+import os
+from aisb.effects.supervise import Wiring, run_attached, sealed
+script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
+wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
+print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None).status)
+"""
 
-    assert outcome.status == 5
+
+def test_term_is_passed_on() -> None:
+    """In a process of its own: another thread of this one might take the signal."""
+    done = subprocess.run((sys.executable, "-c", PASSED_ON), capture_output=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout) == (0, b"5\n")

@@ -1,0 +1,99 @@
+"""The signals that end a run: held back while there is something to tidy up, and read with where they came from."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+# ^Z, and reading from the terminal in the background.
+STOPS = (signal.SIGTSTP, signal.SIGTTIN)
+# Ends the thread that waits for the others; nobody else uses it.
+_ENOUGH = signal.SIGRTMIN
+# si_code of a signal that nobody sent: a key in the terminal, or the terminal's end.
+_FROM_KERNEL = 0x80
+
+
+def ending() -> frozenset[signal.Signals]:
+    """The signals that end a run. One that our caller has us ignore, as nohup and a shell's `&` do, is none."""
+    return frozenset(number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Let no signal interrupt the block. What has come by its end came too late to matter, and is forgotten."""
+    awaited = ending()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    try:
+        yield
+    finally:
+        while signal.sigtimedwait(awaited, 0):
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def let_through() -> Iterator[None]:
+    """Inside of `held`: a part that a signal may interrupt."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, ending())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def interrupt_postponed() -> Iterator[None]:
+    """Raise a ^C that comes during the block at its end. Programs that are started in it do not inherit this."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        yield
+        return
+    came = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def listening(*, stops: bool) -> Iterator[int]:
+    """
+    A descriptor with two bytes for each signal that arrives: its number, and 1 where the terminal sent it.
+
+    What the terminal sends goes to the whole process group, what a process sends may be for us alone. Only the
+    thread that takes a signal in is told which it was. With `stops` those that stop a program are among them.
+    """
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    awaited = ending() | {_ENOUGH, *(STOPS if stops else ())}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    thread = _thread.start_new_thread(_listen, (awaited, write_end))
+    try:
+        yield read_end
+    finally:
+        signal.pthread_kill(thread, _ENOUGH)
+        while os.read(read_end, 64):
+            pass
+        os.close(read_end)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _listen(awaited: frozenset[signal.Signals], write_end: int) -> None:
+    while (arrived := signal.sigwaitinfo(awaited)).si_signo != _ENOUGH:
+        os.write(write_end, bytes((arrived.si_signo, arrived.si_code == _FROM_KERNEL)))
+    os.close(write_end)

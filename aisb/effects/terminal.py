@@ -1,0 +1,157 @@
+"""
+The caller's terminal, lent to podman as a shell lends it to a job, and taken back.
+
+At the end it is as it was found. And ^Z does what it does to any program: in the sandbox's terminal it stops the
+command, and where that is no shell nobody in there would ever continue it. So we stop as well, and `fg` continues both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# How often a command with a terminal is looked at: nobody tells us that it has stopped.
+LOOK_SECONDS = 0.25
+_AGAIN_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def terminal_kept() -> Iterator[None]:
+    """Leave the terminal as it was found, also where podman was killed with the terminal in raw mode."""
+    if not sys.stdin or not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        yield
+    finally:
+        with _not_stopped_for_it(), contextlib.suppress(termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+class Terminal:
+    """
+    The terminal on stdin, for a podman that leads a process group of its own.
+
+    So what a shell does to us, such as continuing us in the background, does not reach podman: it would read from
+    the terminal there, and not bear the answer.
+    """
+
+    def __init__(self) -> None:
+        self._before = termios.tcgetattr(sys.stdin)
+
+    def wait_for_it(self) -> None:
+        """Stop until we are in the foreground, as any program does that needs the terminal."""
+        while not _is_in_foreground():
+            os.kill(0, signal.SIGTTOU)
+
+    def lend(self, podman: int) -> None:
+        """Let podman have it."""
+        with _not_stopped_for_it(), contextlib.suppress(OSError):
+            os.tcsetpgrp(sys.stdin.fileno(), podman)
+
+    def take_back(self) -> None:
+        """Have it again, as it was found."""
+        self.lend(os.getpgrp())
+        with _not_stopped_for_it(), contextlib.suppress(termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+
+    def stop(self, podman: int, noted: int) -> bool:
+        """
+        Stop until we are continued. False where we were told to end instead: `noted` can be read then.
+
+        In the foreground podman has the terminal again, and goes on.
+        """
+        raw = termios.tcgetattr(sys.stdin)
+        os.killpg(podman, signal.SIGSTOP)
+        self.take_back()
+        os.kill(0, signal.SIGTSTP)
+        while not _is_in_foreground():
+            if select.select([noted], [], [], _AGAIN_SECONDS)[0]:
+                return False
+            os.kill(0, signal.SIGTTIN)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, raw)
+        self.lend(podman)
+        for number in (signal.SIGCONT, signal.SIGWINCH):
+            os.killpg(podman, number)
+        return True
+
+
+def terminal_to_lend() -> Terminal | None:
+    """The terminal on stdin; None where it is not the one that our shell and we are controlled by."""
+    try:
+        os.tcgetpgrp(sys.stdin.fileno())
+    except OSError:
+        return None
+    return Terminal()
+
+
+class Job:
+    """The command as its sandbox's first process has it: a process group, which a key may have stopped."""
+
+    def __init__(self, pid_file: str) -> None:
+        self._pid_file = pid_file
+        self._init = ""
+
+    def stopped(self) -> int:
+        """
+        The command's process group, if it is stopped and nobody in the sandbox will continue it; 0 otherwise.
+
+        A shell gives its terminal to a job, and takes it back when that is stopped: it is not stopped itself.
+        """
+        group, state, foreground = self._look()
+        return group if state == "T" and foreground in (group, -1) else 0
+
+    def stop(self) -> None:
+        """Stop it, as ^Z does."""
+        self._send(self._look()[0], signal.SIGTSTP)
+
+    def resume(self) -> None:
+        """Continue it, if it is stopped."""
+        self._send(self.stopped(), signal.SIGCONT)
+
+    def _send(self, group: int, number: signal.Signals) -> None:
+        if group:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, number)
+
+    def _look(self) -> tuple[int, str, int]:
+        """Its group, its state, and which group has the sandbox's terminal; the init's first child with a group."""
+        self._init = self._init or _read(self._pid_file).strip()
+        for child in _read(f"/proc/{self._init}/task/{self._init}/children").split():
+            # proc_pid_stat(5), from the third on: state, parent, group, session, terminal, the terminal's group.
+            fields = _read(f"/proc/{child}/stat").rpartition(")")[2].split()
+            if fields and fields[2] == child:
+                return int(child), fields[0], int(fields[5])
+        return 0, "", 0
+
+
+def _read(path: str) -> str:
+    """The file's text, "" where it cannot be read (a process that ends, for one)."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _is_in_foreground() -> bool:
+    return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+
+
+@contextlib.contextmanager
+def _not_stopped_for_it() -> Iterator[None]:
+    """A process in the background that changes the terminal is stopped by SIGTTOU otherwise."""
+    old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTTOU, old)
