@@ -176,8 +176,8 @@ def _parse_name_entry(text: str) -> NameEntry:
         host = canonical_name(_a_label("" if set(rest) & set("/@?#") else name))
     except ValueError as error:
         raise _not_a_name(text, prefix, rest) from error
-    ports = (_port(text, port, _hint_for_port(f"{prefix}{host}", port)),) if colon else WEB_PORTS
     _refuse_what_means_too_much(text, host, match)
+    ports = (_port(text, port, _hint_for_port(f"{prefix}{host}", port)),) if colon else WEB_PORTS
     return NameEntry(host, match, ports)
 
 

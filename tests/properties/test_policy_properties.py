@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.domain.entries import parse_entry
+from aisb.domain.entries import parse_entries, parse_entry
 from aisb.domain.hosts import canonical_name, parse_authority, show_authority
 from aisb.domain.policy import policy_json
 from aisb.domain.reduce import reduce_names
@@ -29,6 +29,29 @@ def test_accepted_text_holds_only_safe_characters(text: str) -> None:
         return
     assert re.fullmatch(r"[A-Za-z0-9._:/@,\[\]* !-~-]+", canonical)
     assert parse_entry(canonical).text() == canonical
+
+
+pieces = st.sampled_from([
+    "a.test", "test", "exact:", "below:", "preset:", "host:", "localhost", "http://", "git@", "@", "*.", "*", "=", ":", ".", ",",
+    " ", "/", "22", "0", "10.0.0.1", "::1", "[", "]", "x", "GET",
+])  # fmt: skip
+
+
+def hint_for(text: str) -> str:
+    try:
+        parse_entries(text)
+    except UsageError as error:
+        return error.hint
+    return ""
+
+
+@given(st.lists(pieces, max_size=6).map("".join))
+def test_what_a_refusal_says_to_write_is_enforced(text: str) -> None:
+    """Advice never leads from one refusal to the next."""
+    hint = hint_for(text)
+    if hint.startswith("write: "):
+        advised = hint.split()[1].rstrip(",")
+        assert {type(entry) for entry in parse_entries(advised)} == {NameEntry}, hint
 
 
 @given(st.text(alphabet="aA1.-_*:[]\n é", max_size=20))
