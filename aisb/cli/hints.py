@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
+# Variables of that form that set no flag, and those of the checkout's own scripts.
 _NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
 
 
@@ -63,7 +64,8 @@ def _late_flag(split: Split) -> str | None:
 
 def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
     word, *rest = split.harness
-    if split.said_run or word.startswith("-") or " " in word or not all(other.startswith("-") for other in rest):
+    # Another word behind it makes a sentence of it.
+    if split.said_run or word.startswith("-") or " " in word or (rest and not rest[0].startswith("-")):
         return None
     if word in verbs:
         return f"{word} comes after a flag, so it goes to the agent; a verb comes first: aisb {word}"

@@ -135,6 +135,16 @@ def test_nothing_after_the_first_positional_changes_our_flags(
             ["version comes after a flag, so it goes to the agent; a verb comes first: aisb version"],
             id="a verb after a flag",
         ),
+        pytest.param(
+            ["--net", "none", "run", "--", "true"],
+            ["run comes after a flag, so it goes to the agent; a verb comes first: aisb run"],
+            id="run after a flag",
+        ),
+        pytest.param(
+            ["biuld", "--instal", "jq"],
+            ["biuld goes to the agent as a prompt; aisb's verb is: aisb build"],
+            id="close to a verb, with its flags",
+        ),
         pytest.param(["biuld", "a", "house"], [], id="a prompt in words"),
         pytest.param(["run", "biuld"], [], id="after run no verb is meant"),
         pytest.param(["run", "help"], [], id="after run help is the agent's"),
