@@ -530,9 +530,12 @@ def test_a_servers_own_error_is_its_own(path: str, gate: GateBox) -> None:
     assert record(gate, path, "decision", "failed") == [("allow", None)]
 
 
-def test_a_later_request_by_url_gets_the_host_of_its_url(path: str, gate: GateBox, world: World) -> None:
+@pytest.mark.parametrize("way", ["to the proxy", "by tunnel"])
+def test_a_later_request_by_url_gets_the_host_of_its_url(path: str, gate: GateBox, world: World, way: str) -> None:
     """Whatever its Host header says: squid puts the name that was judged in its place."""
     with connected(path) as client:
+        if way == "by tunnel":
+            tunnel(client, "allowed.test:80")
         client.sendall(get("http://allowed.test/1"))
         assert listen(client, until=b"203.0.113.10\n").status == 200
         client.sendall(get("http://allowed.test/2", host="evil.test"))
