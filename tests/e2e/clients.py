@@ -1,7 +1,7 @@
 """
 Small clients, one for each program and library that agents use: for every URL a line, the page or "denied".
 
-None of them knows of a sandbox. A refusal that takes a second or more, three times in a row, is "late".
+None of them knows of a sandbox. A refusal that takes a second or more, three times in a row, is "late", and the last.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ now() { echo $(($(date +%%s%%N) / 1000000)); }
 outcome() {
     for _ in 1 2 3; do
         started=$(now)
-        said=$(get "$1" 2>&1) && break
+        if said=$(get "$1" 2>&1); then echo "$said"; return; fi
         waited=$(($(now) - started))
-        if [ $waited -lt 1000 ]; then said=denied; break; fi
-        said="late, $waited ms: $said"
+        if [ $waited -lt 1000 ]; then echo denied; return; fi
     done
-    echo "$said"
+    echo "late, $waited ms: $said"
+    exit
 }
 for url; do outcome "$url"; done
 """
 
-_CURL = 'curl --silent --show-error --fail --max-time 5 "$1"'
-_WGET = 'wget --quiet --output-document=- --timeout=5 --tries=1 "$1"'
+_CURL = 'curl --silent --show-error --fail --max-time 3 "$1"'
+_WGET = 'wget --quiet --output-document=- --timeout=3 --tries=1 "$1"'
 # Of a repository a file is shown.
-_GIT = 'copy=$(mktemp -d) && git clone --quiet "$1/repo.git" "$copy" && cat "$copy/README"'
+_GIT = 'copy=$(mktemp -d) && timeout 5 git clone --quiet "$1/repo.git" "$copy" && cat "$copy/README"'
 
 _PYTHON = """
 import sys, time
@@ -44,19 +44,22 @@ def outcome(url):
             said = f"late: {error!r}"
     return said
 for url in sys.argv[1:]:
-    print(outcome(url))
+    said = outcome(url)
+    print(said)
+    if said.startswith("late"):
+        break
 """
 
 _URLLIB = """
 from urllib.request import urlopen
 def get(url):
-    return urlopen(url, timeout=5).read().decode()
+    return urlopen(url, timeout=3).read().decode()
 """
 
 _REQUESTS = """
 import requests
 def get(url):
-    answer = requests.get(url, timeout=5)
+    answer = requests.get(url, timeout=3)
     answer.raise_for_status()
     return answer.text
 """
@@ -64,7 +67,7 @@ def get(url):
 _HTTPX = """
 import httpx
 def get(url):
-    return httpx.get(url, timeout=5).raise_for_status().text
+    return httpx.get(url, timeout=3).raise_for_status().text
 """
 
 _AIOHTTP = """
@@ -73,7 +76,7 @@ async def fetch(url):
     async with aiohttp.ClientSession(%s) as session, session.get(url, raise_for_status=True) as answer:
         return await answer.text()
 def get(url):
-    return asyncio.run(asyncio.wait_for(fetch(url), 5))
+    return asyncio.run(asyncio.wait_for(fetch(url), 3))
 """
 
 _FETCH = """
@@ -82,7 +85,7 @@ const outcome = async (url) => {
     for (let tries = 0; tries < 3; tries++) {
         const started = performance.now();
         try {
-            const answer = await fetch(url, { signal: AbortSignal.timeout(5000) });
+            const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
             said = answer.ok ? (await answer.text()).trim() : undefined;
             if (answer.ok) return said;
         } catch (error) {
@@ -92,7 +95,13 @@ const outcome = async (url) => {
     }
     return `late: ${said}`;
 };
-(async () => { for (const url of process.argv.slice(1)) console.log(await outcome(url)); })();
+(async () => {
+    for (const url of process.argv.slice(1)) {
+        const said = await outcome(url);
+        console.log(said);
+        if (said.startsWith("late")) break;
+    }
+})();
 """
 
 CLIENTS: dict[str, tuple[str, ...]] = {
