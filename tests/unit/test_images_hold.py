@@ -12,7 +12,16 @@ import pytest
 from aisb.effects.hold import hold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def listen_to_interrupts() -> Iterator[None]:
+    """As in a terminal: a shell's job in the background begins with ^C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def is_free(folder: Path) -> bool:
