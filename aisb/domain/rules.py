@@ -192,12 +192,6 @@ def entry_for(name: str, port: int) -> str:
     return name if port in WEB_PORTS else f"{name}:{port}"
 
 
-def narrowest_entry_for(name: str, port: int) -> str:
-    """The `--allow` entry that would let this very name be reached at a port and no other; "" where none would."""
-    entry = entry_for(name, port)
-    return f"exact:{entry}" if entry else ""
-
-
 def _is_own(name: str) -> bool:
     return name == OWN_SUFFIX or name.endswith("." + OWN_SUFFIX)
 

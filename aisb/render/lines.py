@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import canonical_name, show_authority
-from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, narrowest_entry_for
+from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,7 +65,7 @@ def _short(path: str, home: str) -> str:
 
 def denial_lines(audit: Iterable[str]) -> list[str]:
     """
-    Each destination that was refused, how often and why, with the narrowest entry that would allow it.
+    Each destination that was refused, how often and why, with the entry that would allow it.
 
     Then what was allowed and came to nothing all the same.
     """
@@ -93,7 +93,7 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
 
 def _denial_line(event: _Event, times: str) -> str:
     host, port, reason = event
-    entry = narrowest_entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
+    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
     cure = f"to allow it, add: --allow {entry}" if entry else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 

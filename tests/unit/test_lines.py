@@ -78,12 +78,11 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
     ]
 
     assert denial_lines(audit) == [
-        "denied evil.test:443 (2 times): no entry of the policy covers this host; "
-        "to allow it, add: --allow exact:evil.test",
+        "denied evil.test:443 (2 times): no entry of the policy covers this host; to allow it, add: --allow evil.test",
         "denied allowed.test:8443: the host is allowed, but not on this port; "
-        "to allow it, add: --allow exact:allowed.test:8443",
+        "to allow it, add: --allow allowed.test:8443",
         "denied [2001:db8::11]:443: an address is not a name: only names are allowed; no entry would allow this",
-        "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow exact:x.evil.test",
+        "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
         "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
         "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
         "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry would allow this",
@@ -112,7 +111,7 @@ def test_what_was_allowed_and_came_to_nothing_is_said_after_the_refusals() -> No
     ]
 
     assert denial_lines(audit) == [
-        "denied evil.test:443: no entry of the policy covers this host; to allow it, add: --allow exact:evil.test",
+        "denied evil.test:443: no entry of the policy covers this host; to allow it, add: --allow evil.test",
         "down.test:22 is allowed, but does not answer (2 times)",
         "gone.test:443 is allowed, but its name does not resolve",
     ]
