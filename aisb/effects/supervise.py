@@ -116,7 +116,7 @@ def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]
             terminal.lend(child)
         status = sandbox.wait(terminal)
         if terminal:
-            terminal.take_back()
+            terminal.take_back(child)
         sandbox.wait_for_readers()
     os.close(phases)
     return sandbox.outcome(status)
@@ -152,7 +152,7 @@ class _Sandbox:
                 if self._phases in ready and not _drain(self._phases, self._lines):
                     selector.unregister(self._phases)
                 self._obey(ready)
-                if terminal and EXEC in self._lines.phases:
+                if terminal and EXEC in self._lines.phases and not self._told:
                     self._suspend(terminal)
                 if time.monotonic() < self._look_until:
                     self._job.resume()

@@ -33,8 +33,8 @@ def terminal_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        with _not_stopped_for_it(), contextlib.suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        if _is_in_foreground():
+            _set(before)
 
 
 class Terminal:
@@ -58,11 +58,11 @@ class Terminal:
         with _not_stopped_for_it(), contextlib.suppress(OSError):
             os.tcsetpgrp(sys.stdin.fileno(), podman)
 
-    def take_back(self) -> None:
-        """Have it again, as it was found."""
-        self.lend(os.getpgrp())
-        with _not_stopped_for_it(), contextlib.suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+    def take_back(self, podman: int) -> None:
+        """Have it again, as it was found; unless podman has it no more, and somebody else does."""
+        if os.tcgetpgrp(sys.stdin.fileno()) == podman:
+            self.lend(os.getpgrp())
+            _set(self._before)
 
     def stop(self, podman: int, noted: int) -> bool:
         """
@@ -72,7 +72,7 @@ class Terminal:
         """
         raw = termios.tcgetattr(sys.stdin)
         os.killpg(podman, signal.SIGSTOP)
-        self.take_back()
+        self.take_back(podman)
         os.kill(0, signal.SIGTSTP)
         while not _is_in_foreground():
             if select.select([noted], [], [], _AGAIN_SECONDS)[0]:
@@ -144,7 +144,16 @@ def _read(path: str) -> str:
 
 
 def _is_in_foreground() -> bool:
-    return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        # A terminal that does not control us: there is no background.
+        return True
+
+
+def _set(attributes: list[int | list[bytes | int]]) -> None:
+    with _not_stopped_for_it(), contextlib.suppress(termios.error):
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, attributes)
 
 
 @contextlib.contextmanager
