@@ -1,0 +1,165 @@
+"""aisb is killed: the sandbox goes with it, at whatever moment, and nothing of the run is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.sandbox import outside, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.e2e.lab import Lab
+
+# In the arguments of all processes of a run, and of no others.
+MARK = "mark-of-a-killed-run"
+PROMISED_SECONDS = 2.0
+DEAF = "trap '' TERM INT HUP QUIT; touch up; while :; do sleep 0.05; done"
+CLEAN = {"left": [], "again": 0, "terminal": True}
+# A gate of the test's own: how long it stays is part of what a gate is made of.
+GATED = ("--allow", "allowed.test", "--gate-idle", "78")
+FORGET = "podman ps -aq --filter name=aisb-gate | xargs -r podman rm -f --time 0 >/dev/null"
+
+
+def killed(
+    lab: Lab,
+    moment: str,
+    command: str = DEAF,
+    *,
+    flags: tuple[str, ...] = ("--net=none",),
+    prepare: str = "",
+    variables: Mapping[str, str] | None = None,
+    after: str = "",
+) -> dict[str, Any]:
+    """Kill aisb at a moment; what is left. The command is a text for a shell in the sandbox."""
+    words = " ".join((moment, "-q", *flags))
+    text = f'{prepare}\npython3 -c "$KILL" {words} -- sh -c "$DO" $MARK\nended=$?\n{after}\nexit $ended'
+    given = {"KILL": outside("kill"), "MARK": MARK, "DO": command, **(variables or {})}
+    found: dict[str, Any] = report_of(lab.run(text, env=given))
+    return found
+
+
+@pytest.mark.parametrize("moment", ["spawned", "podman", "inside", "up"])
+def test_a_killed_aisb_takes_its_sandbox_along(lab: Lab, moment: str) -> None:
+    """C59: within 2 s, a command that ignores signals too, and a new run starts at once."""
+    found = killed(lab, moment)
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert found.pop("was there") or moment in ("spawned", "podman")
+    assert found == CLEAN
+
+
+def test_an_interactive_shell_in_a_terminal_goes_too(lab: Lab) -> None:
+    """C59: it ignores TERM; the terminal is as it was when podman has ended."""
+    found = killed(lab, "up", f"touch up; exec bash --norc -i -s {MARK}", variables={"TERMINAL": "yes"})
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert found == {"was there": True, **CLEAN}
+
+
+# Between aisb and podman, or between podman and crun: waits for the file `go`, and follows no signal meanwhile.
+SLOW = r"""#!/bin/sh
+case " $* " in *"%s"*) touch "$HOME/project/here"
+    trap '' TERM; until [ -e "$HOME/project/go" ]; do sleep 0.02; done ;;
+esac
+exec %s "$@"
+"""
+SLOW_PODMAN = """
+mkdir -p ~/slow; printf '%s' "$SLOW" >~/slow/podman; chmod +x ~/slow/podman; export PATH="$HOME/slow:$PATH"
+echo 'touch go' >release
+"""
+SLOW_RUNTIME = """
+mkdir -p ~/slow ~/.config/containers; printf '%s' "$SLOW" >~/slow/runtime; chmod +x ~/slow/runtime
+printf '[engine]\\nruntime = "slow"\\n[engine.runtimes]\\nslow = ["%s"]\\n' "$HOME/slow/runtime" \
+    >~/.config/containers/containers.conf
+echo 'touch go' >release
+"""
+
+
+def test_a_podman_that_is_about_to_make_the_container_makes_none_that_lives(lab: Lab) -> None:
+    """C59: where aisb is gone before podman has made it, and podman goes on because nothing has told it to end."""
+    slow = SLOW % (" --name aisb-run-", "/usr/bin/podman")
+
+    found = killed(lab, "here", prepare=SLOW_PODMAN, variables={"SLOW": slow})
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert found == {"was there": False, **CLEAN}
+
+
+def test_a_container_that_is_being_made_is_taken_away(lab: Lab) -> None:
+    """C59: where podman knows it, and its runtime is still at work."""
+    slow = SLOW % (" create ", "/usr/bin/crun")
+
+    found = killed(lab, "here", prepare=SLOW_RUNTIME, variables={"SLOW": slow})
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert found == {"was there": False, **CLEAN}
+
+
+def test_a_gate_that_is_being_started_is_no_obstacle(lab: Lab) -> None:
+    """C59: killed while podman makes the gate, aisb leaves a gate that serves the next run, or none."""
+    check = "aisb -q --allow allowed.test --gate-idle 78 -- curl -sS https://allowed.test/ >&2"
+    found = killed(lab, "gate", "true", flags=GATED, prepare=FORGET, after=f"{check} || ended=$?\n{FORGET}")
+
+    assert found == {"was there": False, "seconds": 0.0, **CLEAN}
+
+
+# The bridge hangs when it is asked to close the run: so aisb is cleaning up when it is killed.
+HANG = """
+cat >hold <<'END'
+set -e
+podman inspect --format '{{.State.Pid}}' $(podman ps -q --filter name=aisb-gate | head -n 1) >bridge
+kill -STOP $(cat bridge); touch on
+END
+echo 'kill -CONT $(cat bridge)' >release
+"""
+
+
+def test_killed_while_it_cleans_up(lab: Lab) -> None:
+    """C59: the guardian does what was left to do."""
+    command = "touch up; until [ -e on ]; do sleep 0.02; done"
+    found = killed(lab, "up", command, flags=GATED, prepare=FORGET + HANG, variables={"THEN": "ended"}, after=FORGET)
+
+    assert found == {"was there": False, "seconds": 0.0, **CLEAN}
+
+
+def test_without_its_guardian_the_command_is_told_to_end(lab: Lab) -> None:
+    """C59: podman's own signal is left."""
+    command = "touch up; while :; do sleep 0.05; done"
+    found = killed(lab, "up", command, variables={"WITH": "guard"})
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert (found["was there"], found["again"]) == (True, 0)
+
+
+ORPHAN = """
+probe() { curl -sS -o /dev/null -w '%{http_code}' --max-time 5 https://allowed.test/ 2>/dev/null; }
+trap '' TERM HUP INT
+echo "before $(probe)" >>said; touch up
+until [ -e killed ]; do sleep 0.05; done
+while [ "$(probe)" = 200 ]; do sleep 0.1; done
+echo "after $(probe) $(curl -sS -o /dev/null -w '%{http_code}' --noproxy '*' --max-time 5 http://203.0.113.11/)" >>said; touch closed
+while :; do sleep 0.05; done
+"""
+KILL_ALL = """
+aisb -q --allow allowed.test --gate-idle 3 -- sh -c "$ORPHAN" & aisb=$!
+until [ -e up ]; do kill -0 $aisb || exit 9; sleep 0.02; done
+run=$(podman ps --format '{{.Names}}' --filter name=aisb-run-)
+gate=$(podman ps --format '{{.Names}}' --filter name=aisb-gate- | head -n 1)
+kill -9 $aisb $(pgrep -P $aisb); touch killed
+until [ -e closed ]; do podman container exists $run || exit 8; sleep 0.1; done; cat said
+while podman container exists $gate; do sleep 0.1; done
+aisb -q --allow allowed.test --gate-idle 3 -- curl -sS https://allowed.test/
+podman container exists $run && echo "still there"; ls -d $XDG_RUNTIME_DIR/aisb/g/*/r/${run#aisb-run-} 2>/dev/null
+true
+"""
+
+
+def test_when_all_that_watch_are_killed_the_sandbox_has_no_network(lab: Lab) -> None:
+    """C59: aisb, its guardian and podman at once: the gate ends, and the next run takes away what is left."""
+    result = lab.run(KILL_ALL, env={"ORPHAN": ORPHAN})
+
+    assert result.text.splitlines() == ["before 200", "after 000 502", "hello from allowed.test"]
+    assert lab.sinks(sink="evil.test") == []
