@@ -1,0 +1,202 @@
+"""Keys and signals: they reach the command, and once; and they end aisb cleanly whenever they come."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.sandbox import outside
+from tests.e2e.test_life_terminal import NOTHING_LEFT, PROMPT, READY, RUN, SHELL, ask
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+INTERRUPT, SUSPEND = "\x03", "\x1a"
+
+
+def test_an_interrupt_at_a_shell_is_the_shells(lab: Lab) -> None:
+    """C57: it ends what runs there; so does ^Z what it does there, and fg."""
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        shell.sendline("aisb -q --net none -- bash --norc -i")
+        shell.expect("bash-[0-9.]+[$] ")
+        shell.sendline(f"sh -c 'echo {READY}; exec sleep 1000'")
+        shell.expect("ready\r\n")
+        shell.send(INTERRUPT)
+        shell.expect("bash-[0-9.]+[$] ")
+        shell.sendline("echo code: $?")
+        shell.expect("code: 130\r\n")
+        shell.sendline(f"sh -c 'echo {READY}; read line; echo $line'")
+        shell.expect("ready\r\n")
+        shell.send(SUSPEND)
+        shell.expect("Stopped.*bash-[0-9.]+[$] ")
+        shell.sendline("fg")
+        shell.expect("sh -c")
+        shell.sendline("go on")
+        shell.expect("go on\r\n.*go on\r\n")
+        shell.sendline("exit 7")
+        shell.expect("host> ")
+        ask(shell, "echo code: $?", "code: 7\r\n")
+
+
+COUNT = f"""
+trap 'echo caught' INT; echo {READY}
+while :; do read line && [ "$line" = done ] && exit 6; done
+"""
+
+
+def test_each_interrupt_arrives_once(lab: Lab) -> None:
+    """C57: at a program that does not end of it, and twice."""
+    with lab.terminal(RUN + 'sh -c "$COUNT"; echo "code: $?"', env={"COUNT": COUNT}) as terminal:
+        terminal.expect("ready\r\n")
+        terminal.send(INTERRUPT)
+        terminal.expect("caught\r\n")
+        terminal.send(INTERRUPT)
+        terminal.expect("caught\r\n")
+        terminal.sendline("done")
+        terminal.expect("code: 6\r\n")
+
+        assert b"caught" not in terminal.before
+
+
+def test_an_interrupt_reaches_a_whole_command_that_has_no_terminal_inside(lab: Lab) -> None:
+    """C57: the program that a shell waits for ends, and the shell, as on the host."""
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        shell.sendline(RUN + "sh -c 'touch up; sleep 1000; echo not reached' >said; echo code: $?")
+        wait_until_up(lab)
+        shell.send(INTERRUPT)
+        shell.expect("code: 130\r\n")
+        shell.expect("host> ")
+        ask(shell, "cat said; echo said: $?", "\r\nsaid: 0")
+
+
+def wait_until_up(lab: Lab) -> None:
+    """Until the command has made its file, in the only call that runs there."""
+    result = lab.run("until ls ~/../*/project/up; do sleep 0.05; done")
+    assert result.code == 0
+
+
+@pytest.mark.parametrize("to", ["", " >said"], ids=["terminal", "no terminal inside"])
+def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to: str) -> None:
+    """C57: ^Z gives the caller's shell back, in the state it was; fg continues it, its keys work, nothing is left."""
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        ask(shell, "stty -g >before", "")
+        shell.sendline(RUN + f"sh -c 'touch up; read line; echo it: $line; sleep 1000' {to}")
+        wait_until_up(lab)
+        shell.send(SUSPEND)
+        shell.expect("Stopped.*host> ")
+        ask(shell, "stty -g | cmp before - && echo as it was: $?", "as it was: 0")
+        shell.sendline("fg")
+        shell.expect("aisb[^\r\n]*\r\n")
+        shell.sendline("go on")
+        if not to:
+            shell.expect("it: go on")
+        shell.send(INTERRUPT)
+        shell.expect("host> ")
+        ask(shell, "echo code: $?", "code: 130\r\n")
+        ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
+
+
+def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
+    """C57: by kill, also after bg, in which nothing of it reads from the terminal."""
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        shell.sendline(RUN + "sh -c 'touch up; sleep 1000'")
+        wait_until_up(lab)
+        shell.send(SUSPEND)
+        shell.expect("Stopped.*host> ")
+        ask(shell, "bg", "&")
+        ask(shell, "until jobs -s | grep Stopped; do sleep 0.1; done", "Stopped")
+        ask(shell, "aisb=$(jobs -p %1); kill %1; while kill -0 $aisb; do sleep 0.1; done; echo gone: $?", "gone: 0")
+        ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
+
+
+# A runtime whose gates never become ready.
+NEVER_READY = """
+mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
+echo "config['process']['args'] = ['/bin/sleep', '1000']" >rt/change
+printf '[engine]\\nruntime = "never"\\n[engine.runtimes]\\nnever = ["%s"]\\n' "$PWD/rt/runtime" \
+    >~/.config/containers/containers.conf
+"""
+GATES = "podman ps -q --filter name=aisb-gate"
+
+
+def test_an_interrupt_while_a_gate_is_awaited_leaves_no_gate(lab: Lab) -> None:
+    """C57: with 130, and nothing of it is left."""
+    assert lab.run(f"{GATES} -a | xargs -r podman rm -f --time 0").code == 0
+    env = {**PROMPT, "RUNTIME": outside("runtime")}
+    with lab.terminal(f"{NEVER_READY}\n{SHELL}", env=env) as shell:
+        shell.expect("host> ")
+        shell.sendline("aisb --allow allowed.test --gate-idle 79 -- true")
+        assert lab.run(f'until [ "$({GATES})" ]; do sleep 0.05; done').code == 0
+        shell.send(INTERRUPT)
+        shell.expect("host> ")
+        ask(shell, "echo code: $?", "code: 130\r\n")
+        ask(shell, f"{GATES} -a | wc -l", "\r\n0\r\n")
+        ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
+
+
+def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
+    """C57: the command's own code, and nothing left; the gate takes its time to close the run."""
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        inside = "touch up; until [ -e on ]; do sleep 0.02; done; exit 4"
+        shell.sendline(f"aisb -q --allow allowed.test --gate-idle 80 -- sh -c '{inside}'")
+        wait_until_up(lab)
+        stop = (
+            'cd "$(dirname ~/../*/project/up)"; run=$(podman ps -q --filter name=aisb-run); '
+            f"for gate in $({GATES}); do podman inspect --format '{{{{.State.Pid}}}}' $gate; done >pids; "
+            "kill -STOP $(cat pids); touch on; while podman container exists $run; do sleep 0.05; done"
+        )
+        assert lab.run(stop).code == 0
+        shell.send(INTERRUPT)
+        shell.send(INTERRUPT)
+        shell.expect("host> ")
+        ask(shell, "echo code: $?", "code: 4\r\n")
+        ask(shell, f"{NOTHING_LEFT}; kill -CONT $(cat pids)", "\r\n0\r\n0\r\n")
+
+
+SEND = r"""
+import os, signal, subprocess, sys, time
+number = getattr(signal, "SIG" + sys.argv[1])
+aisb = subprocess.Popen(["aisb", "-q", "--net=none", "--", "sh", "-c", os.environ["INSIDE"]])
+while not os.path.exists("up"):
+    assert aisb.poll() is None
+    time.sleep(0.02)
+aisb.send_signal(number)
+print("exit", aisb.wait(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])
+def test_a_signal_to_aisb_ends_the_command(lab: Lab, name: str) -> None:
+    """C56: the command has the time to end by itself; its code is aisb's."""
+    inside = f"trap 'sleep 0.3; echo caught; exit 5' {name}; touch up; while :; do sleep 0.05; done"
+
+    result = lab.run(f'python3 -c "$SEND" {name}', env={"SEND": SEND, "INSIDE": inside})
+
+    assert result.text.splitlines() == ["caught", "exit 5"], result.errors
+
+
+@pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])
+def test_a_command_that_a_signal_ends_gives_its_code(lab: Lab, name: str) -> None:
+    """C56: 128 and the signal's number, as a shell says it."""
+    inside = "touch up; while :; do sleep 0.05; done"
+
+    result = lab.run(f'python3 -c "$SEND" {name}', env={"SEND": SEND, "INSIDE": inside})
+
+    assert result.text.splitlines() == [f"exit {128 + getattr(signal, f'SIG{name}')}"], result.errors
+
+
+def test_after_ten_seconds_a_command_that_does_not_end_is_killed(lab: Lab) -> None:
+    """C56: TERM is a request with a bound."""
+    inside = "trap '' TERM; touch up; while :; do sleep 0.05; done"
+
+    result = lab.run(f'python3 -c "$SEND" TERM; {NOTHING_LEFT}', env={"SEND": SEND, "INSIDE": inside})
+
+    assert result.text.split() == ["exit", "137", "0", "0"], result.errors
+    assert result.seconds > 10

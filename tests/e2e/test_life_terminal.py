@@ -1,0 +1,83 @@
+"""A command with a terminal has the caller's: its size, its colours, its keys; and the caller has it back as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pexpect
+
+    from tests.e2e.lab import Lab
+
+# A shell with job control, as people use aisb from.
+SHELL = "exec bash --norc -i"
+PROMPT = {"PS1": "host> ", "TERM": "dumb"}
+RUN = "aisb -q --net none -- "
+# Containers of runs, and directories of runs that have begun since this call has, with its new home.
+NOTHING_LEFT = (
+    "podman ps -aq --filter name=aisb-run | wc -l; "
+    "find $XDG_RUNTIME_DIR/aisb -path '*/r/????????' -newer ~/.config/containers/storage.conf | wc -l"
+)
+# What is typed is shown too: what a command says has to differ from how it is told to say it.
+READY = "rea''dy"
+
+
+def ask(shell: pexpect.spawn, line: str, answer: str) -> str:
+    """Type a line at the prompt; what matched the answer, after which the prompt has come again."""
+    shell.sendline(line)
+    shell.expect(answer)
+    found: str = shell.match.group(0).decode()
+    shell.expect("host> ")
+    return found
+
+
+def test_the_terminal_has_the_callers_size_and_kind(lab: Lab) -> None:
+    """C62: size, TERM and COLORTERM, at the command's first instruction."""
+    command = RUN + "sh -c 'stty size; echo $TERM $COLORTERM'"
+    env = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+    with lab.terminal(command, env=env, size=(31, 97)) as terminal:
+        terminal.expect("31 97\r\nxterm-256color truecolor\r\n")
+
+
+def test_a_change_of_the_size_arrives(lab: Lab) -> None:
+    """C62: as the signal, and as the new size."""
+    inside = f"trap 'stty size; exit 3' WINCH; echo {READY}; while :; do sleep 0.05; done"
+
+    with lab.terminal(RUN + f'sh -c "{inside}"; echo "exit $?"', env=PROMPT) as terminal:
+        terminal.expect("ready\r\n")
+        terminal.setwinsize(45, 111)
+        terminal.expect("45 111\r\nexit 3\r\n")
+
+
+KEYS = """
+stty raw -echo; printf 'rea''dy.'
+head -c 1 | od -An -tx1; head -c 2 | od -An -tx1
+stty sane; exit 3
+"""
+
+
+def test_the_detach_keys_are_the_commands(lab: Lab) -> None:
+    """C62: ^P arrives at once, not with the key after it; ^P^Q arrives too, and leaves no sandbox alone."""
+    with lab.terminal(RUN + 'sh -c "$KEYS"; echo "exit $?"', env={"KEYS": KEYS}) as terminal:
+        terminal.expect(r"ready\.")
+        terminal.send("\x10")
+        terminal.expect(" 10")
+        terminal.send("\x10\x11")
+        terminal.expect(" 10 11")
+        terminal.expect("exit 3\r\n")
+
+
+def test_the_terminal_is_as_it_was_after_the_run(lab: Lab) -> None:
+    """Also after a command that has changed its own, and where podman is killed, which had it in raw mode."""
+    left_raw = RUN + "sh -c 'stty raw -echo'"
+    deaf = RUN + "sh -c 'touch up; trap \"\" TERM; while :; do sleep 0.05; done'"
+    kill_when_up = "(until [ -e up ]; do sleep 0.05; done; pkill -9 -f 'podman run --rm --name aisb-run') & "
+
+    with lab.terminal(SHELL, env=PROMPT) as shell:
+        shell.expect("host> ")
+        ask(shell, "stty -g >before", "")
+        ask(shell, f"{left_raw}; stty -g | cmp before - && echo as it was: $?", "as it was: 0")
+        ask(shell, f"set +m; {kill_when_up} {deaf}; echo code: $?", "code: 137")
+        ask(shell, "stty -g | cmp before - && echo as it was: $?", "as it was: 0")
+        ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
