@@ -66,8 +66,8 @@ def _runtime_directory(environ: Mapping[str, str]) -> str:
         status = os.stat(path)
     except OSError as error:
         raise Unavailable(f"XDG_RUNTIME_DIR {path}: {error.strerror}", hint=hint) from error
-    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022:
-        raise Unavailable(f"XDG_RUNTIME_DIR {path} is not a directory that is yours alone", hint=hint)
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
+        raise Unavailable(f"XDG_RUNTIME_DIR {path} is not a directory that is yours alone (0700)", hint=hint)
     if len(os.fsencode(path)) + _ADDED > _LONGEST_SOCKET_PATH:
         raise Unavailable(f"XDG_RUNTIME_DIR {path} is too long for a socket's path", hint=hint)
     return path

@@ -174,12 +174,14 @@ NO_LOGIN = {
     "": "XDG_RUNTIME_DIR is not set: there is no private directory for sockets",
     "relative": "XDG_RUNTIME_DIR is not set: there is no private directory for sockets",
     "/nowhere": "XDG_RUNTIME_DIR /nowhere: No such file or directory",
-    "/usr": "XDG_RUNTIME_DIR /usr is not a directory that is yours alone",
-    "/tmp": "XDG_RUNTIME_DIR /tmp is not a directory that is yours alone",
+    "/usr": "XDG_RUNTIME_DIR /usr is not a directory that is yours alone (0700)",
+    "/tmp": "XDG_RUNTIME_DIR /tmp is not a directory that is yours alone (0700)",
+    "HOME/711": "XDG_RUNTIME_DIR HOME/711 is not a directory that is yours alone (0700)",
     LONG: f"XDG_RUNTIME_DIR {LONG} is too long for a socket's path",
 }
 IN_HOME = """
-case $XDG_RUNTIME_DIR in HOME/*) XDG_RUNTIME_DIR=$HOME${XDG_RUNTIME_DIR#HOME}; mkdir -m 700 "$XDG_RUNTIME_DIR" ;; esac
+case $XDG_RUNTIME_DIR in */711) mode=711 ;; *) mode=700 ;; esac
+case $XDG_RUNTIME_DIR in HOME/*) XDG_RUNTIME_DIR=$HOME${XDG_RUNTIME_DIR#HOME}; mkdir -m $mode "$XDG_RUNTIME_DIR" ;; esac
 exec aisb "$@"
 """
 
