@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.e2e.lab import HERE, HOSTS, LABORATORY, Lab, locked
 
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
 
 # As root the tests make hosts of their own; an ordinary user's machine is a host already.
 NAMES = ("debian13", "debian12") if os.geteuid() == 0 else (HERE,)
+
+
+class ByHost(LoadScopeScheduling):
+    """A worker for each host: two on one host would wait for each other, within the time of a test."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        found = re.search(rf"\[(?:.*-)?({'|'.join(NAMES)})(?:-.*)?\]$", nodeid)
+        return found[1] if found else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """In place of xdist's own loadgroup, which marks tests in a field that pytest 9.2 does not read any more."""
+    return ByHost(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
