@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.lab import Lab
 
-# In the arguments of all processes of a run, and of no others.
-MARK = "mark-of-a-killed-run"
+# In the arguments of all processes of a run, and of no others: the hosts share one table of processes.
+MARK = f"mark-of-a-killed-run-{os.getpid()}"
 PROMISED_SECONDS = 2.0
 DEAF = "trap '' TERM INT HUP QUIT; touch up; while :; do sleep 0.05; done"
 CLEAN = {"left": [], "again": 0, "terminal": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ def test_the_detach_keys_are_the_commands(lab: Lab) -> None:
 def test_the_terminal_is_as_it_was_after_the_run(lab: Lab) -> None:
     """Also after a command that has changed its own, and where podman is killed, which had it in raw mode."""
     left_raw = RUN + "sh -c 'stty raw -echo'"
-    deaf = RUN + "sh -c 'touch up; trap \"\" TERM; while :; do sleep 0.05; done'"
-    kill_when_up = "(until [ -e up ]; do sleep 0.05; done; pkill -9 -f 'podman run --rm --name aisb-run') & "
+    # The hosts share one table of processes.
+    mark = f"mark-of-a-killed-podman-{os.getpid()}"
+    deaf = RUN + f"sh -c 'touch up; trap \"\" TERM; while :; do sleep 0.05; done' {mark}"
+    kill_when_up = f"(until [ -e up ]; do sleep 0.05; done; pkill -9 -f 'podman run .*{mark}') & "
 
     with lab.terminal(SHELL, env=PROMPT) as shell:
         shell.expect("host> ")
