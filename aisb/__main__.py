@@ -12,6 +12,7 @@ def have_the_first_three() -> None:
     Open stdin, stdout and stderr to nothing where the caller closed them.
 
     Otherwise the next files that are opened get their numbers, and a program that we start takes our pipes for its own.
+    What we ourselves print on a closed stdout fails all the same: nobody has seen it.
     """
     for number in range(3):
         try:
@@ -22,7 +23,7 @@ def have_the_first_three() -> None:
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
     if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
 

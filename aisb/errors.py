@@ -2,6 +2,7 @@
 What can go wrong, one exit code a class.
 
     AisbError
+    +-- Unwritable      1   an answer of aisb's own could not be written to stdout
     +-- UsageError      2   a command line, an entry or a file that cannot be meant
     +-- Unavailable    69   podman, the gate, a registry or a build is not to be had
     |   +-- CommandError    a program that aisb called ended in a way it cannot use
@@ -25,6 +26,12 @@ class AisbError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class Unwritable(AisbError):
+    """What was asked for is known, but nobody can be told."""
+
+    exit_code = 1
 
 
 class UsageError(AisbError):

@@ -6,9 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from aisb.cli.output import say, write_stderr
-from aisb.cli.request import DEFAULT_BASE
-from aisb.domain.base_image import parse_base_image
+from aisb.cli.output import answer, say, write_stderr
+from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.images import ImageSpec, parse_node_origin, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.effects.build import BuildRequest, build_images
@@ -46,4 +45,4 @@ def build_verb(
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
     report = Silence() if quiet else Progress(write_stderr, terminal=sys.stderr.isatty())
     names = build_images(BuildRequest(spec, ca_bundle), Workshop(host.podman, where, os.environ, runner, report))
-    sys.stdout.write(f"{names.sandbox}\n{names.gate}\n")
+    answer(f"{names.sandbox}\n{names.gate}\n")

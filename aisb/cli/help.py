@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from textwrap import fill
+from typing import TYPE_CHECKING
 
+from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.options import FLAG, OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WIDTH = 80
+_COLUMN = 27
 
 _SCREEN = """\
 Run a coding agent in a rootless sandbox whose network is an explicit allowlist.
@@ -34,7 +41,7 @@ run unprotected. Where aisb cannot enforce, it does not run.
 
 def print_help(*, run: bool) -> int:
     """Print the screen, or the flags of a run, on stdout."""
-    sys.stdout.write(run_help() if run else _SCREEN)
+    answer(run_help() if run else _SCREEN)
     return 0
 
 
@@ -43,19 +50,43 @@ def run_help() -> str:
     groups: dict[str, list[str]] = {}
     for option in OPTIONS:
         name = f"--{option.name}" if option.kind == FLAG else f"--{option.name} {option.metavar}"
-        groups.setdefault(option.group, []).append(f"  {name:<24} {option.help}")
-    variables = fill(", ".join(variable_of(option.name) for option in OPTIONS if "env" in option.layers), 80)
+        groups.setdefault(option.group, []).append(flag_line(name, option.help))
+    variables = fill(", ".join(variable_of(option.name) for option in OPTIONS if "env" in option.layers), _WIDTH)
     body = "\n\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items())
     return (
         "usage: aisb [run] FLAG* ( -- COMMAND ARG* | AGENT-ARG* )\n\n"
         f"{body}\n\n"
-        "The first word that is not one of these flags, and all that follows, is the agent's.\n"
-        "A flag may be given more than once: lists add up, of other values the last one counts.\n"
+        "The first word that is not one of these flags, and all that follows, is the\n"
+        "agent's. A flag may be given more than once: those that say so add up, of the\n"
+        "others the last one counts. --allow a.test,b.test and --install jq,zsh are two\n"
+        "values each; --env takes one name.\n"
         "\n"
         "Variables that set a flag, for lines that do not give it:\n"
         f"{variables}\n"
         "\n"
-        "Exit codes: the command's own, 128+n for a signal; 2 usage; 69 podman, the gate or a\n"
-        "build is not to be had; 70 a bug of aisb; 77 not run, because it could not be closed;\n"
-        "78 a file that shapes the sandbox lies where the agent can write it.\n"
+        "Exit codes: the command's own, 128+n for a signal; 1 aisb's answer could not be\n"
+        "written; 2 usage; 69 podman, the gate or a build is not to be had; 70 a bug of\n"
+        "aisb; 77 not run, because it could not be closed; 78 a file that shapes the\n"
+        "sandbox lies where the agent can write it.\n"
     )
+
+
+def flag_line(name: str, text: str) -> str:
+    """A flag and what it means, no wider than the screen."""
+    return fill(
+        text,
+        _WIDTH,
+        initial_indent=f"  {name:<{_COLUMN - 3}} ",
+        subsequent_indent=" " * _COLUMN,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def verb_help(verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str]) -> str:
+    """The help of a verb, in the form of that of a run."""
+    lines = [f"usage: aisb {verb} FLAG*", "", about, "", *(flag_line(*flag) for flag in flags)]
+    named = ", ".join(variables)
+    if named:
+        lines += ["", "Variables that set a flag, for lines that do not give it:", fill(named, _WIDTH)]
+    return "\n".join(lines)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.request import variable_of
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, OPTIONS, SHORT_FLAGS
 
 if TYPE_CHECKING:
@@ -15,17 +16,29 @@ if TYPE_CHECKING:
 
 # Programs of the image, which a host need not have.
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
+# What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
+_LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "inspect", "logs", "ps", "status", "stop", "up"})
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.
 _NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
 
 
-def hints_for(split: Split, verbs: frozenset[str]) -> list[str]:
-    """What a person who typed this may want to know. After a `run` that was said no other verb is thought of."""
+def hints_for(split: Split, verbs: frozenset[str], net: str) -> list[str]:
+    """
+    What a person who typed this may want to know, under this mode of the network.
+
+    After a `run` that was said no other verb is guessed: agents have verbs of their own.
+    """
     if not split.harness:
         return []
-    hints = (_other_word(split), _close_flag(split), _late_flag(split), _close_verb(split, verbs), _a_command(split))
+    hints = (
+        _other_word(split),
+        _close_flag(split),
+        _late_flag(split),
+        _close_verb(split, verbs),
+        _a_command(split, net),
+    )
     return [hint for hint in hints if hint]
 
 
@@ -65,28 +78,38 @@ def _late_flag(split: Split) -> str | None:
 def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
     word, *rest = split.harness
     # Another word behind it makes a sentence of it.
-    if split.said_run or word.startswith("-") or " " in word or (rest and not rest[0].startswith("-")):
+    if word.startswith("-") or " " in word or (rest and not rest[0].startswith("-")):
         return None
+    if split.said_run:
+        hint = f"{word} comes after run, so it goes to the agent; aisb's verb is: aisb {word}"
+        return hint if word in verbs else None
+    if word in _LATER_VERBS:
+        return f"{word} goes to the agent as a prompt; this version of aisb has no such verb: aisb --help"
     if word in verbs:
         return f"{word} comes after a flag, so it goes to the agent; a verb comes first: aisb {word}"
     nearest = _nearest(word, sorted(verbs))
     return f"{word} goes to the agent as a prompt; aisb's verb is: aisb {nearest}" if nearest else None
 
 
-def _a_command(split: Split) -> str | None:
+def _a_command(split: Split, net: str) -> str | None:
     import shutil
 
     word = split.harness[0]
     if word.startswith("-") or " " in word or not (word in _INSIDE or shutil.which(word)):
         return None
-    return f"this goes to the agent as a prompt; to run {word} itself: {_as_command(split)}"
+    hint = f"this goes to the agent as a prompt; to run {word} itself: "
+    if net == ALLOW and not split.has("allow"):
+        # As it was typed it would be refused: nothing is allowed.
+        return f"{hint}{_as_command(split, 'none')} (or --allow HOST in the place of --net none)"
+    return hint + _as_command(split)
 
 
-def _as_command(split: Split) -> str:
-    """The same line with the agent's part as a command, ready to paste."""
+def _as_command(split: Split, net: str = "") -> str:
+    """The same line with the agent's part as a command, ready to paste; under `net` where that is named."""
     import shlex
 
-    return shlex.join(["aisb", *(word for flag in split.flags for word in _words(*flag)), "--", *split.harness])
+    flags = [flag for flag in split.flags if not (net and flag[0] == "net")] + ([("net", net)] if net else [])
+    return shlex.join(["aisb", *(word for flag in flags for word in _words(*flag)), "--", *split.harness])
 
 
 def _words(name: str, value: str) -> tuple[str, ...]:
@@ -100,7 +123,8 @@ def strange_variables(names: Iterable[str]) -> list[str]:
     """A warning of each AISB_* variable that nothing reads, with the one that was probably meant."""
     known = [variable_of(option.name) for option in OPTIONS if "env" in option.layers]
     ours = (name for name in sorted(names) if name.startswith("AISB_") and not name.startswith(_NO_SETTINGS))
-    return [_strange(name, known) for name in ours if name not in known]
+    # A line break in a name would begin a line that looks like one of ours.
+    return [_strange(name if name.isprintable() else repr(name), known) for name in ours if name not in known]
 
 
 def _strange(name: str, known: list[str]) -> str:

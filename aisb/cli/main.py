@@ -6,8 +6,8 @@ import os
 import sys
 
 from aisb import __version__
-from aisb.cli.output import say
-from aisb.errors import AisbError
+from aisb.cli.output import answer, say
+from aisb.errors import AisbError, Unwritable
 
 VERBS = frozenset({"run", "build", "version"})
 
@@ -15,9 +15,10 @@ VERBS = frozenset({"run", "build", "version"})
 def main(arguments: list[str]) -> int:
     """Run aisb and return its exit code."""
     try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
+        return _dispatch(arguments)
     except AisbError as error:
+        if isinstance(error, Unwritable):
+            _forget_what_is_left()
         say(error.message)
         for line in error.hint.splitlines():
             say(f"  {line}")
@@ -25,14 +26,13 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _nobody_reads()
-    return code
+        _forget_what_is_left()
+        return 141
 
 
-def _nobody_reads() -> int:
-    """The reader of our answer is gone. What is still in the buffer goes nowhere, instead of failing at the exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 141
+def _forget_what_is_left() -> None:
+    """What is still in stdout's buffer goes nowhere, instead of failing once more at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -53,7 +53,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _version() -> int:
-    sys.stdout.write(f"aisb {__version__}\n")
+    answer(f"aisb {__version__}\n")
     return 0
 
 

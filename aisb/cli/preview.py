@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
+from aisb.cli.output import answer
 from aisb.cli.request import read_variables
 from aisb.cli.run import command_environment_of, job_of, question_of
 from aisb.domain.options import PREVIEWS
@@ -36,7 +36,7 @@ def preview(request: Request) -> int:
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
         texts += [f"{line}\n" for line in _dry_run(request, rendered.plan(), where, project, variables)]
-    sys.stdout.write("".join(texts))
+    answer("".join(texts))
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.base_image import parse_base_image
+from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.images import parse_node_origin
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.options import LIST, OPTIONS, VALUE
@@ -27,7 +27,6 @@ _OWN_VARIABLES = frozenset(
     | {name for lower in ("http_proxy", "https_proxy", "no_proxy") for name in (lower, lower.upper())}
 )
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
-DEFAULT_BASE = "docker.io/library/ubuntu:24.04"
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
 DEFAULT_HARNESS = ("pi",)
@@ -62,14 +61,23 @@ def read_request(split: Split, environ: Mapping[str, str]) -> Request:
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
+    wanted = _wanted(split, scalars)
+    if wanted.net != ALLOW and wanted.allow:
+        raise _allow_without_a_list(wanted.net, scalars["net"].origin)
     return Request(
-        wanted=_wanted(split, scalars),
+        wanted=wanted,
         gate_network=_network_name(*scalars.get("gate-network", ("", ""))),
         project=None if "no-cwd" in settings else scalars.get("project", (".",))[0],
         command=_command(split, settings),
         settings=settings,
         origins={name: written.origin for name, written in scalars.items()},
     )
+
+
+def _allow_without_a_list(net: str, origin: str) -> UsageError:
+    if origin == "--net":
+        return UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
+    return UsageError(f"--allow has no meaning under {origin}={net}", hint="add: --net allow")
 
 
 class _Written(NamedTuple):
@@ -158,10 +166,17 @@ def _environment_names(values: tuple[str, ...]) -> tuple[str, ...]:
                 hint=f"write: {name}=VALUE aisb --env {name} ...",
             )
         if not _NAME.fullmatch(value):
-            raise UsageError(f"--env {value!r} is not the name of a variable", hint="write: --env AI_API_TOKEN")
+            raise UsageError(f"--env {value!r} is not the name of a variable", hint=_one_name_each(value))
         if value in _OWN_VARIABLES:
             raise UsageError(f"--env {value}: the sandbox has a {value} of its own", hint="leave it out")
     return tuple(dict.fromkeys(values))
+
+
+def _one_name_each(value: str) -> str:
+    names = value.split(",")
+    if len(names) < 2 or not all(map(_NAME.fullmatch, names)):
+        return "write: --env AI_API_TOKEN"
+    return f"--env takes one name; write: {' '.join(f'--env {name}' for name in names)}"
 
 
 def read_variables(names: tuple[str, ...], environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:

@@ -55,7 +55,7 @@ def run(split: Split, verbs: frozenset[str]) -> int:
     _be_strict(split, request)
     for warning in strange_variables(os.environ):
         say(f"warning: {warning}")
-    for hint in hints_for(split, verbs):
+    for hint in hints_for(split, verbs, request.wanted.net):
         say(f"hint: {hint}")
     if request.has("dry-run") or any(request.has(f"print-{what}") for what in PREVIEWS):
         from aisb.cli.preview import preview

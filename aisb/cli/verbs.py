@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+import io
+from contextlib import redirect_stdout
+from typing import Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from aisb import __version__
+from aisb.cli.help import verb_help
+from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.options import BY_FLAG
 from aisb.errors import UsageError
@@ -24,6 +29,24 @@ _WORDS = (
 _HELP = {"help_option_names": ["--help", "-h"]}
 
 
+class _Verb(TyperCommand):
+    """A verb whose help looks like that of a run."""
+
+    # The class of a context is click's or typer's own, as typer's release will have it.
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401, ARG002
+        options = [option for option in self.params if isinstance(option, TyperOption)]
+        variables = [option.envvar for option in options if isinstance(option.envvar, str)]
+        flags = [*map(_flag, options), ("--help", BY_FLAG["--help"].help)]
+        return verb_help(self.name or "", self.help or "", flags, variables)
+
+
+def _flag(option: TyperOption) -> tuple[str, str]:
+    """A flag with its metavar, and its help with its short form."""
+    name, *shorter = sorted(option.opts, key=len, reverse=True)
+    text = (option.help or "") + "".join(f" (also {short})" for short in shorter)
+    return f"{name} {option.metavar}" if option.metavar else name, text
+
+
 def _text(name: str) -> str:
     """The help of the flag of that name of a run, which means the same here."""
     return BY_FLAG[f"--{name}"].help
@@ -38,13 +61,13 @@ def _aisb() -> None:
     """Run a coding agent in a rootless sandbox whose network is an explicit allowlist."""
 
 
-@app.command(context_settings=_HELP)
+@app.command(cls=_Verb, context_settings=_HELP)
 def version() -> None:
     """aisb's version."""
     typer.echo(f"aisb {__version__}")
 
 
-@app.command(context_settings=_HELP)
+@app.command(cls=_Verb, context_settings=_HELP)
 def build(
     context: typer.Context,
     base_image: str = typer.Option(
@@ -77,9 +100,11 @@ def _origins(context: typer.Context, *names: str) -> dict[str, str]:
 def run_verb(verb: str, words: list[str]) -> int:
     """Run a verb and return its exit code. Raises UsageError for a command line that it cannot read."""
     try:
-        code = app([verb, *words], prog_name="aisb", standalone_mode=False)
+        with redirect_stdout(io.StringIO()) as printed:
+            code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
         raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=f"see: aisb {verb} --help") from error
+    answer(printed.getvalue())
     return code if isinstance(code, int) else 0
 
 

@@ -20,6 +20,7 @@ SUITES = ("trixie", "bookworm")
 # What a name without a registry means, as in every other tool.
 DEFAULT_REGISTRY = "docker.io"
 LOCAL_REGISTRY = "localhost"
+DEFAULT_BASE = "docker.io/library/ubuntu:24.04"
 _LONGEST_NAME = 255
 
 _DOMAIN = re.compile(

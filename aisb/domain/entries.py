@@ -68,10 +68,17 @@ def split_entries(argument: str) -> list[str]:
 def parse_entries(argument: str) -> list[Entry]:
     """The entries of one `--allow` argument as values. Raises UsageError."""
     texts = split_entries(argument)
+    if "" in texts:
+        raise _empty(argument)
     for before, text in pairwise(("", *texts)):
         if _BARE_PORT.fullmatch(text):
             raise _refused(text, "a port stands behind its host", f"write: {_with_host(before, text)}")
     return [parse_entry(text) for text in texts]
+
+
+def _empty(argument: str) -> UsageError:
+    why = "one of the entries is empty" if "," in argument else "the entry is empty"
+    return _refused(argument, why, "a comma too many, or an empty variable? write: example.com")
 
 
 def _with_host(before: str, port: str) -> str:
@@ -94,7 +101,7 @@ def _is_enforced(text: str) -> bool:
 def parse_entry(text: str) -> Entry:
     """One entry as a value. Raises UsageError with the entry and the nearest form that is enforced."""
     if not text:
-        raise _refused(text, "the entry is empty", "a comma too many, or an empty variable? write: example.com")
+        raise _empty(text)
     if not text.isprintable() or len(text) > 1024:
         raise _refused(text, "an entry is one line of printable text", "write: example.com")
     if "*" in text and set(text) <= {"*", "."}:

@@ -49,7 +49,13 @@ _SHOWN = {
 PREVIEWS = tuple(_SHOWN)
 
 OPTIONS = (
-    Option("allow", LIST, "ENTRY", "a host that may be reached: example.com, exact:NAME, NAME:PORT", NETWORK),
+    Option(
+        "allow",
+        LIST,
+        "ENTRY",
+        "a host that may be reached: example.com, exact:NAME, NAME:PORT; adds up",
+        NETWORK,
+    ),
     Option(
         "net",
         VALUE,
@@ -67,8 +73,14 @@ OPTIONS = (
         ("env",),
     ),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, ("env",)),
-    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused", INSIDE),
-    Option("install", LIST, "PKG", "a distribution package to add to the image: jq, or jq=1.7*", INSIDE),
+    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused; adds up", INSIDE),
+    Option(
+        "install",
+        LIST,
+        "PKG",
+        "a distribution package to add to the image: jq, or jq=1.7*; adds up",
+        INSIDE,
+    ),
     Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, ("env",)),
     Option("node-source", VALUE, "SOURCE", "tarball or npm (default: whichever can be reached)", INSIDE, ("env",)),
     Option(

@@ -8,10 +8,12 @@ name behind, and whoever finds the name finds an image that starts.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.base_image import DEFAULT_BASE
 from aisb.domain.images import (
     GATE,
     SANDBOX,
@@ -75,11 +77,23 @@ def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
     node = need_node(shop, request.spec, lent, base)
     inputs = read_inputs(request.spec, base, node)
     for role in (SANDBOX, GATE):
-        _need_image(shop, role, inputs, lent)
+        _need_image(shop, role, inputs, lent, same_build(request))
     return image_names(inputs)
 
 
-def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent) -> None:
+def same_build(request: BuildRequest) -> str:
+    """The command line that asks for these images and does nothing else."""
+    spec = request.spec
+    given = (
+        ("base-image", "" if spec.base.text == DEFAULT_BASE else spec.base.text),
+        *(("install", package) for package in spec.install),
+        ("ca-bundle", request.ca_bundle and os.path.abspath(request.ca_bundle)),
+        ("node-source", spec.node_origin),
+    )
+    return shlex.join(["aisb", "build", *(word for name, text in given if text for word in (f"--{name}", text))])
+
+
+def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent, again: str) -> None:
     listed = image_inputs(role, inputs)
     name = image_name(role, listed)
     with alone(shop, name.replace("/", "-"), f"waiting for another build of {_WHAT[role]}"):
@@ -87,7 +101,7 @@ def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent) -> N
             return
         with _context(shop, role, inputs) as context, lend(shop, lent) as secrets, build_log(shop, name) as log:
             view = BuildView(shop.podman, context, f"{context}/iid", labels(role, inputs, listed), secrets)
-            image = _build(shop, role, view, log)
+            image = _build(shop, role, view, log, again)
             _try(shop, role, image)
         run_ok(shop.runner, shop.podman_command("tag", image, name))
 
@@ -134,8 +148,8 @@ def _link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
-    """Build, and return the image's id."""
+def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog, again: str) -> str:
+    """Build, and return the image's id. A failure names `again`, the line that tries this once more."""
     command = Command(argv=DETACHED + build_argv(view), timeout_seconds=_BUILD_SECONDS, environment=shop.proxies)
     log.line(f"$ {command.as_shell()}")
     with step(shop.report, f"building {_WHAT[role]}"), hold(f"{view.context}/build"):
@@ -147,7 +161,8 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog) -> str:
                 [
                     *(f"| {line}" for line in log.tail),
                     f"the whole log: {log.path}",
-                    "where a download failed, look at the network and the mirrors; then try again: aisb build",
+                    "where a download failed, look at the network and the mirrors; then try again:",
+                    f"  {again}",
                 ]
             ),
         )

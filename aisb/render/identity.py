@@ -67,9 +67,11 @@ def command_environment(
         "SHELL": "/bin/bash",
         "USER": user,
         "XDG_RUNTIME_DIR": "/run/user/1000",
-        # Node's headers are in the image: native modules are built without a download.
         # pi looks for news of itself at its start otherwise, which no allowlist has.
         "PI_OFFLINE": "1",
+        # npm's own place for programs is root's; what `npm install --global` puts into this one is on PATH.
+        "npm_config_prefix": f"{HOME_TARGET}/.local",
+        # Node's headers are in the image: native modules are built without a download.
         "npm_package_config_node_gyp_nodedir": "/usr/local",
         **{name: inherited[name] for name in INHERITED if inherited.get(name)},
     }

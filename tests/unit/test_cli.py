@@ -44,10 +44,12 @@ def aisb(
 
 
 def test_help_fits_a_screen() -> None:
-    lines = aisb("--help").stdout.decode().splitlines()
+    assert len(aisb("--help").stdout.decode().splitlines()) <= 24
 
-    assert len(lines) <= 24
-    assert [line for line in lines if len(line) > 80] == []
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["build", "--help"], ["version", "--help"]])
+def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:
+    assert [line for line in aisb(*words).stdout.decode().splitlines() if len(line) > 80] == []
 
 
 def test_every_option_is_in_the_help_of_run() -> None:
@@ -62,6 +64,75 @@ def test_a_reader_that_left_is_no_trouble() -> None:
 
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+ANSWERS = pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["--version"],
+        ["version"],
+        ["build", "--help"],
+        ["--net", "none", "--no-cwd", "--dry-run"],
+        ["--print-seccomp", "--no-cwd"],
+    ],
+    ids=" ".join,
+)
+
+
+@ANSWERS
+def test_an_answer_that_cannot_be_written_is_a_failure_in_one_line(words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = aisb(*words, stdout=full.fileno())
+
+    assert (done.returncode, done.stderr) == (1, b"aisb: stdout could not be written: No space left on device\n")
+
+
+@ANSWERS
+def test_an_answer_on_a_closed_stdout_is_a_failure_in_one_line(words: list[str]) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "aisb", *words],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (1, b"aisb: stdout could not be written: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "message", "hint"),
+    [
+        (["--net", "nome"], {}, "--net 'nome' is not a mode", "write: allow, none or full"),
+        ([], {"AISB_NET": "nome"}, "AISB_NET 'nome' is not a mode", "write: allow or none"),
+        (
+            ["--net", "none", "--allow", "a.test"],
+            {},
+            "--allow has no meaning under --net none",
+            "leave one of the two out",
+        ),
+        (
+            ["--allow", "a.test"],
+            {"AISB_NET": "none"},
+            "--allow has no meaning under AISB_NET=none",
+            "add: --net allow",
+        ),
+        (
+            ["--env", "XX,YY"],
+            {},
+            "--env 'XX,YY' is not the name of a variable",
+            "--env takes one name; write: --env XX --env YY",
+        ),
+        (["--env", "XX,-"], {}, "--env 'XX,-' is not the name of a variable", "write: --env AI_API_TOKEN"),
+    ],
+)
+def test_what_to_write_instead(words: list[str], environ: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_request(split(words, VERBS), environ)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 @pytest.mark.parametrize(
@@ -233,3 +304,4 @@ def test_a_network_of_the_gates_that_is_not_there_is_named(tmp_path: Path) -> No
 def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
     golden("help/run", run_help())
     golden("help/screen", aisb("--help").stdout.decode())
+    golden("help/build", aisb("build", "--help").stdout.decode())

@@ -183,3 +183,13 @@ def test_what_is_outside_the_grammar_or_means_too_much_is_refused(text: str) -> 
 )
 def test_commas_separate_only_where_there_is_neither_blank_nor_slash(argument: str, entries: list[str]) -> None:
     assert split_entries(argument) == entries
+
+
+@pytest.mark.parametrize("argument", ["a,,b", "a.test,", ",a.test", ","])
+def test_an_empty_entry_is_named_before_all_else(argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_entries(argument)
+    assert (caught.value.message, caught.value.hint) == (
+        f"--allow '{argument}': one of the entries is empty",
+        "a comma too many, or an empty variable? write: example.com",
+    )

@@ -46,6 +46,7 @@ def test_nothing_of_the_host_is_inherited_but_terminal_and_language() -> None:
         b"TERM": b"xterm-256color",
         b"USER": b"ada",
         b"XDG_RUNTIME_DIR": b"/run/user/1000",
+        b"npm_config_prefix": b"/home/sandbox/.local",
         b"npm_package_config_node_gyp_nodedir": b"/usr/local",
     }
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.base_image import parse_base_image
+from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec
-from aisb.effects.build import BuildRequest, build_images
+from aisb.effects.build import BuildRequest, build_images, same_build
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.pins import write_base_pin, write_node_pin
@@ -182,7 +182,8 @@ def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
     assert caught.value.hint.splitlines() == [
         *(f"| line {number}" for number in range(20, 30)),
         f"the whole log: {tmp_path}/state/builds/{log}",
-        "where a download failed, look at the network and the mirrors; then try again: aisb build",
+        "where a download failed, look at the network and the mirrors; then try again:",
+        f"  aisb build --base-image {SPEC.base.text} --install zsh",
     ]
     with open(tmp_path / "state" / "builds" / log, encoding="utf-8") as file:
         assert file.read().splitlines()[1:] == output.splitlines()
@@ -321,3 +322,20 @@ def test_proxies_reach_a_build_by_its_environment_alone(tmp_path: Path) -> None:
         "https_proxy": "http://user:secret@proxy.example:1",
         "NO_PROXY": "a.example",
     }
+
+
+@pytest.mark.parametrize(
+    ("spec", "ca_bundle", "line"),
+    [
+        pytest.param(SPEC._replace(base=parse_base_image(DEFAULT_BASE), install=()), "", "aisb build", id="nothing"),
+        pytest.param(
+            SPEC._replace(install=("jq=1.7*", "zsh"), node_origin="npm"),
+            "/etc/our ca.pem",
+            f"aisb build --base-image {SPEC.base.text} --install 'jq=1.7*' --install zsh "
+            "--ca-bundle '/etc/our ca.pem' --node-source npm",
+            id="everything",
+        ),
+    ],
+)
+def test_the_line_that_tries_a_build_again_asks_for_the_same(spec: ImageSpec, ca_bundle: str, line: str) -> None:
+    assert same_build(BuildRequest(spec, ca_bundle)) == line

@@ -109,7 +109,10 @@ def test_nothing_after_the_first_positional_changes_our_flags(
         ),
         pytest.param(
             ["sh", "-c", "x"],
-            ["this goes to the agent as a prompt; to run sh itself: aisb -- sh -c x"],
+            [
+                "this goes to the agent as a prompt; to run sh itself: aisb --net none -- sh -c x "
+                "(or --allow HOST in the place of --net none)"
+            ],
             id="a program's name as a prompt",
         ),
         pytest.param(
@@ -147,20 +150,55 @@ def test_nothing_after_the_first_positional_changes_our_flags(
         ),
         pytest.param(["biuld", "a", "house"], [], id="a prompt in words"),
         pytest.param(["run", "biuld"], [], id="after run no verb is meant"),
+        pytest.param(
+            ["--net", "allow", "-q", "npm", "test"],
+            [
+                "this goes to the agent as a prompt; to run npm itself: aisb -q --net none -- npm test "
+                "(or --allow HOST in the place of --net none)"
+            ],
+            id="a line that would be refused as it is",
+        ),
+        pytest.param(
+            ["run", "build", "--quiet"],
+            [
+                "--quiet comes after the agent's arguments began, so it goes to the agent; aisb's flags come first",
+                "build comes after run, so it goes to the agent; aisb's verb is: aisb build",
+            ],
+            id="a verb after run",
+        ),
+        pytest.param(
+            ["--net", "none", "status"],
+            ["status goes to the agent as a prompt; this version of aisb has no such verb: aisb --help"],
+            id="a verb of other tools",
+        ),
+        pytest.param(["run", "status"], [], id="after run status is the agent's"),
+        pytest.param(["logs", "are", "too", "long"], [], id="a prompt that begins with one"),
         pytest.param(["run", "help"], [], id="after run help is the agent's"),
         pytest.param(["mend the tests"], [], id="a prompt"),
         pytest.param(["--", "sh"], [], id="a command"),
     ],
 )
 def test_hints(words: list[str], hints: list[str]) -> None:
-    assert hints_for(split(words, VERBS), VERBS) == hints
+    taken = split(words, VERBS)
+
+    assert hints_for(taken, VERBS, (taken.values("net") or ("allow",))[-1]) == hints
 
 
 def test_a_variable_that_nothing_reads_is_named_with_the_nearest_one() -> None:
-    names = ["AISB_NTE", "AISB_ALLOW", "AISB_SOMETHING", "AISB_NET", "AISB_NODE_MIRROR", "AISB_LAB_CACHE", "PATH"]
+    names = [
+        "AISB_NTE",
+        "AISB_ALLOW",
+        "AISB_SOMETHING",
+        "AISB_NET",
+        "AISB_NODE_MIRROR",
+        "AISB_LAB_CACHE",
+        "PATH",
+        "AISB_X\naisb: all is well",
+    ]
 
     assert strange_variables(names) == [
         "AISB_ALLOW is not read; give the flag: --allow",
         "AISB_NTE is not read; the nearest setting is AISB_NET",
         "AISB_SOMETHING is not read; see: aisb run --help",
+        "'AISB_X\\naisb: all is well' is not read; see: aisb run --help",
     ]
