@@ -12,6 +12,7 @@ from aisb.domain.images import ImageSpec, parse_node_origin, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.host import need_host, need_ordinary_user, need_own_home
+from aisb.effects.imports import need_own_imports_here
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.state import directories
@@ -38,6 +39,7 @@ def build_verb(
         install=parse_packages(package for argument in install for package in argument.split(",")),
         node_origin=parse_node_origin(node_source, origins["node-source"]),
     )
+    need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
     where = directories(os.environ)

@@ -13,6 +13,7 @@ from aisb.cli.request import Request, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
+from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
@@ -61,6 +62,7 @@ def run(split: Split, verbs: frozenset[str]) -> int:
         from aisb.cli.preview import preview
 
         return preview(request)
+    need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
@@ -79,6 +81,8 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
     where = directories(os.environ)
     variables = read_variables(request.wanted.environment, os.environb)
     project = resolve_project(request.project, os.environ, where)
+    need_own_imports_here(project)
+    named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
@@ -93,7 +97,7 @@ def _run(request: Request, runner: Runner, clock: Clock) -> int:
 
     def on_ready(gate: Gate | None) -> None:
         clock.mark("gate")
-        _say_start(job, plan, gate, quiet=request.has("quiet"))
+        _say_start(job, named, plan, gate, quiet=request.has("quiet"))
 
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
@@ -185,10 +189,11 @@ def _warn_of_slow_storage(host: Host) -> None:
         say('  write [storage] driver = "overlay" to ~/.config/containers/storage.conf')
 
 
-def _say_start(job: Job, plan: Plan, gate: Gate | None, *, quiet: bool) -> None:
-    """The start lines. That nothing is filtered is said whatever else is not."""
+def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bool) -> None:
+    """The start lines, with the project as it was named. That nothing is filtered is said whatever else is not."""
     view = StartView(
         project=job.project,
+        named=named,
         user_home=os.environ.get("HOME", ""),
         home_volume=plan.home_volume,
         net=plan.net,

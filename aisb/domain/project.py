@@ -11,15 +11,15 @@ from aisb.errors import UsageError
 _SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 # These hold many people's things; what is below them may well be a project.
 _SYSTEM_TOPS = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp")
-_SECRET_TREES = (".ssh", ".gnupg", ".aws", ".kube")
+_SECRET_TREES = (".ssh", ".gnupg", ".aws", ".kube", ".password-store", ".mozilla", ".config/gcloud", ".config/gh")
 
 
 def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
     """
     `path`, which is absolute and resolved, if it may be mounted; otherwise a UsageError with the reason.
 
-    `own` are the directories of aisb and of podman themselves, resolved. There is no override: mount a directory
-    below instead.
+    `own` are the directories of aisb and of podman themselves and of what runs as the user, resolved. There is no
+    override: mount a directory below instead.
     """
     hint = "change to the project's own directory, or name it: --project DIR"
     if not _is_clean(path):
@@ -34,7 +34,10 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
         raise UsageError(f"{path} holds credentials, not a project", hint)
     for directory in own:
         if _is_within(path, directory) or _is_within(directory, path):
-            raise UsageError(f"{path} holds or lies in {directory}, which decides what a sandbox may do", hint)
+            raise UsageError(
+                f"{path} holds or lies in {directory}, which decides what a sandbox may do or what runs outside of it",
+                hint,
+            )
     return path
 
 

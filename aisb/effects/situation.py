@@ -20,7 +20,7 @@ from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_not
 from aisb.errors import Untrusted, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aisb.domain.wanted import Wanted
     from aisb.effects.state import Directories
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
 _LARGEST_BUNDLE = 4 * 1024 * 1024
+# What a login, a desktop or git runs.
+_STARTED = ("autostart", "environment.d", "git", "systemd/user")
+_MOST_LINKS = 40
 _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 # The sandbox's own accounts; a host user of that name is shown as `user`.
 _OWN_ACCOUNTS = ("root", "aisb-relay", "nobody")
@@ -42,14 +45,32 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
     except FileNotFoundError:
         # Only of a path that begins here is it asked where that is.
         raise UsageError("the current directory no longer exists", hint="change to one that does") from None
+    _refuse_a_link_of_others(directory, path)
     if not os.path.isdir(path):
         raise UsageError(f"{path} is not a directory", hint="name the project's own directory: --project DIR")
     return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
 
 
+def _refuse_a_link_of_others(directory: str, real: str) -> None:
+    """Raises Untrusted for a link where somebody else could make it lead to another directory."""
+    link = os.path.abspath(directory)
+    if not os.path.islink(link):
+        return
+    place = os.path.dirname(link)
+    status = os.stat(place)
+    # A group of the user's own, as most distributions make one for each, is nobody else.
+    writers = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != os.getgid() else 0)
+    if status.st_uid not in (0, os.getuid()) or status.st_mode & writers:
+        raise Untrusted(
+            f"--project {directory} is a link in {place}, where others can write", hint=f"write: --project {real}"
+        )
+
+
 def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[str, ...]:
     """
-    Where the files lie that decide what a sandbox may do: aisb's, podman's, and programs that the user calls.
+    Where the files lie that decide what a sandbox may do, or what runs outside of any.
+
+    aisb's, podman's, the programs that the user calls, and what is started for the user at a login.
 
     Resolved, so that a link into a project is found out.
     """
@@ -63,6 +84,8 @@ def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[
         f"{data}/ai-sandbox",
         f"{home}/.docker",
         f"{home}/.local/bin",
+        f"{home}/bin",
+        *(f"{config}/{name}" for name in _STARTED),
         package_path(),
         asset_path("templates"),
     )
@@ -74,8 +97,8 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     if not path:
         return ""
     real = os.path.realpath(path)
-    # The path itself too: a link in the project could point elsewhere the next time.
-    if project and any(place.startswith(project + "/") for place in (real, _without_last_link(path))):
+    # Each step of the way too: a link in the project could point elsewhere the next time.
+    if project and any(place.startswith(project + "/") for place in (real, *_places_on_the_way(path))):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -88,9 +111,25 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     return _checked_certificates(f"{origin} {path}", data)
 
 
-def _without_last_link(path: str) -> str:
-    directory, name = os.path.split(os.path.abspath(path))
-    return os.path.join(os.path.realpath(directory), name)
+def _places_on_the_way(path: str) -> Iterator[str]:
+    """The real path of every file, directory and link that is looked at in order to find `path`."""
+    whole = path if path.startswith("/") else f"{os.getcwd()}/{path}"
+    here, ahead, links = "/", whole.split("/"), 0
+    while ahead:
+        name = ahead.pop(0)
+        if name == "..":
+            here = os.path.dirname(here)
+        if name in ("", ".", ".."):
+            continue
+        place = os.path.join(here, name)
+        yield place
+        if not os.path.islink(place) or links == _MOST_LINKS:
+            here = place
+            continue
+        links += 1
+        target = os.readlink(place)
+        here = "/" if target.startswith("/") else here
+        ahead = [*target.split("/"), *ahead]
 
 
 def _checked_certificates(named: str, data: bytes) -> str:

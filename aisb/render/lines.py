@@ -26,9 +26,10 @@ class _Event(NamedTuple):
 
 
 class StartView(NamedTuple):
-    """What the two start lines are made of."""
+    """What the two start lines are made of. `named` is the project's path as it was given, before its links."""
 
     project: str
+    named: str
     user_home: str
     home_volume: str
     net: str
@@ -45,7 +46,9 @@ def start_lines(view: StartView) -> tuple[str, str]:
 def _mounted(view: StartView) -> str:
     if not view.project:
         return f"no project mounted, home {view.home_volume}"
-    return f"{_short(view.project, view.user_home)} -> /project (rw), home {view.home_volume}"
+    places = dict.fromkeys((view.named, view.project))
+    shown = " -> ".join(_short(place, view.user_home) for place in places)
+    return f"{shown} -> /project (rw), home {view.home_volume}"
 
 
 def _reachable(view: StartView) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERBS = frozenset({"run", "build", "version"})
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----\n"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -198,6 +199,13 @@ def test_where_a_value_was_written_is_remembered() -> None:
     [
         ("AISB_CA_BUNDLE", "ca.pem", "AISB_CA_BUNDLE {}/ca.pem lies in the project, where the agent can change it"),
         ("--ca-bundle", "ca.pem", "--ca-bundle {}/ca.pem lies in the project, where the agent can change it"),
+        ("--ca-bundle", "out/ca.pem", "--ca-bundle {}/out/ca.pem lies in the project, where the agent can change it"),
+        ("--ca-bundle", "up/ca.pem", "--ca-bundle {}/up/ca.pem lies in the project, where the agent can change it"),
+        (
+            "--ca-bundle",
+            "../in/ca.pem",
+            "--ca-bundle {}/../in/ca.pem lies in the project, where the agent can change it",
+        ),
         ("AISB_CA_BUNDLE", "../none.pem", "AISB_CA_BUNDLE {}/../none.pem: No such file or directory"),
         ("AISB_CA_BUNDLE", "../empty.pem", "AISB_CA_BUNDLE {}/../empty.pem holds no certificate"),
     ],
@@ -206,10 +214,27 @@ def test_a_bundle_is_refused_by_the_name_it_came_by(tmp_path: Path, origin: str,
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "empty.pem").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "ca.pem").write_text(CERTIFICATE)
+    # By an absolute and a relative link in the project, and by one outside that leads through the first.
+    (project / "out").symlink_to(tmp_path / "elsewhere")
+    (project / "up").symlink_to("../elsewhere")
+    (tmp_path / "in").symlink_to("project/out")
 
     with pytest.raises((UsageError, Untrusted)) as caught:
         read_ca_bundle(f"{project}/{path}", str(project), origin)
     assert caught.value.message == message.format(project)
+
+
+def test_a_bundle_outside_of_the_project_may_lie_behind_links(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "ca.pem").write_text(CERTIFICATE)
+    (tmp_path / "link").symlink_to("real")
+
+    text = read_ca_bundle(f"{tmp_path}/project/../link/./ca.pem", str(tmp_path / "project"))
+
+    assert text == CERTIFICATE
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from gate import probe
 
 VIEW = StartView(
     project="/home/ada/src/billing",
+    named="/home/ada/src/billing",
     user_home="/home/ada",
     home_volume="aisb-home-billing-3f2a19",
     net="allow",
@@ -33,7 +34,7 @@ VIEW = StartView(
             id="allow",
         ),
         pytest.param(
-            VIEW._replace(names=1, warm=False, project="/srv/x"),
+            VIEW._replace(names=1, warm=False, project="/srv/x", named="/srv/x"),
             (
                 "/srv/x -> /project (rw), home aisb-home-billing-3f2a19",
                 "allow 1 name, 0 addresses; gate 7f3c1a902b44 started",
@@ -41,7 +42,15 @@ VIEW = StartView(
             id="a cold gate",
         ),
         pytest.param(
-            VIEW._replace(net="none", project=""),
+            VIEW._replace(project="/data/p", named="/home/ada/p"),
+            (
+                "~/p -> /data/p -> /project (rw), home aisb-home-billing-3f2a19",
+                "allow 2 names, 0 addresses; gate 7f3c1a902b44 warm",
+            ),
+            id="a project by a link",
+        ),
+        pytest.param(
+            VIEW._replace(net="none", project="", named=""),
             ("no project mounted, home aisb-home-billing-3f2a19", "no network"),
             id="none",
         ),
