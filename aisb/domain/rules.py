@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 VERSION = 1
-WEB_PORTS = (80, 443)
+TLS_PORT = 443
+WEB_PORTS = (80, TLS_PORT)
 # Answered inside the gate itself: every start proves the way through with it, and no host of the user's is asked.
 PROBE_NAME = "ok.aisb.internal"
 OWN_SUFFIX = "aisb.internal"
 # What each start tries to reach and must not (gate/probe.py): in the audit, but nobody's news.
 PROBED = ("192.0.2.1", "2001:db8:ffff::1", "denied.aisb.internal")
+
+# The method of the last line of a record that is full.
+CUT_OFF = "AUDIT"
 
 TREE = "tree"
 EXACT = "exact"
@@ -158,8 +162,8 @@ class Engine:
         """
         Whether a plain request may go on over a connection meant for `host` and `port`.
 
-        The URL and the Host header must name that very host and port, and the scheme be http: squid
-        dials what the URL says, so a request that names another would reach it.
+        Never to the port of TLS. The URL and the Host header must name that very host and port, and the scheme
+        be http: squid dials what the URL says, so a request that names another would reach it.
         """
         verdict = self.judge(host, port)
         if not verdict.allowed:
@@ -172,7 +176,10 @@ class Engine:
             and _same_name(host, url_host)
             and _same_name(host, header_host)
         )
-        return verdict if agree else Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
+        if not agree:
+            return Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
+        # Nothing but TLS goes to this port, by whatever way.
+        return Verdict(allowed=False, reason=Reason.NOT_TLS) if port == TLS_PORT else verdict
 
     def _covering(self, name: str) -> Iterator[NameEntry]:
         for candidate in (name, *parents_of(name)):
@@ -187,7 +194,8 @@ def _denied(name: str, port: int, reason: str) -> Verdict:
 
 def entry_for(name: str, port: int) -> str:
     """The `--allow` entry that would let a canonical name be reached at a port; "" where none would."""
-    if _is_own(name):
+    # Below a top-level name are many owners: the parser takes no such entry.
+    if _is_own(name) or "." not in name:
         return ""
     return name if port in WEB_PORTS else f"{name}:{port}"
 

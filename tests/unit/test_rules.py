@@ -86,6 +86,14 @@ def test_a_plain_request_names_the_host_and_port_that_was_meant(
     assert verdict.allowed is allowed
 
 
+def test_a_plain_request_does_not_go_to_the_port_of_tls() -> None:
+    verdict = engine("a.test").judge_http(
+        "a.test", 443, scheme="http", url_host="a.test", url_port=443, host_header="a.test:443"
+    )
+
+    assert (verdict.allowed, verdict.reason, verdict.add) == (False, "not-tls", "")
+
+
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [
