@@ -91,7 +91,7 @@ def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to:
     with lab.terminal(SHELL, env=PROMPT) as shell:
         shell.expect("host> ")
         ask(shell, "stty -g >before", "")
-        shell.sendline(run + f"sh -c 'touch up; read line; echo it: $line; sleep 1000' {to}")
+        shell.sendline(run + f"sh -c ': >up; read line; echo it: $line; sleep 1000' {to}")
         wait_until_up(lab)
         shell.send(SUSPEND)
         shell.expect("Stopped.*host> ")
@@ -111,7 +111,7 @@ def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
     """C57: by kill, also after bg, in which nothing of it reads from the terminal."""
     with lab.terminal(SHELL, env=PROMPT) as shell:
         shell.expect("host> ")
-        shell.sendline(RUN + "sh -c 'touch up; sleep 1000'")
+        shell.sendline(RUN + "sh -c ': >up; exec sleep 1000'")
         wait_until_up(lab)
         shell.send(SUSPEND)
         shell.expect("Stopped.*host> ")
@@ -255,7 +255,8 @@ def wait(condition, what):
             aisb.kill()
             sys.exit(what)
         time.sleep(0.02)
-inside = ["sh", "-c", "touch up; while :; do sleep 0.05; done", mark]
+# It starts no program: one that is stopped before it has begun leaves the shell that waits for that in no state to stop.
+inside = ["sh", "-c", "mkfifo /tmp/never; : >up; : </tmp/never", mark]
 aisb = subprocess.Popen(["aisb", "-q", *sys.argv[1:], "--", *inside], stdin=subprocess.DEVNULL, start_new_session=True)
 wait(lambda: os.path.exists("up"), "up")
 mine = "\0".join(inside) + "\0"

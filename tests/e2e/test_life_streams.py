@@ -141,7 +141,7 @@ FULL = r"""
 run="aisb -q --net none --"
 $run echo hi >/dev/full; echo "a word: $?"
 $run yes >/dev/full; echo "without end: $?"
-$run sh -c 'echo hi; exit 3' >/dev/full; echo "its own code: $?"
+$run sh -c 'trap "" TERM; echo hi; exit 3' >/dev/full; echo "its own code: $?"
 $run sh -c 'echo hi >&2' 2>/dev/full; echo "stderr: $?"
 """
 
