@@ -54,7 +54,8 @@ def run(split: Split, verbs: frozenset[str]) -> int:
     clock = Clock()
     request = read_request(split, os.environ)
     _be_strict(split, request)
-    for warning in strange_variables(os.environ):
+    # One that is passed in is the command's, whatever it is called.
+    for warning in strange_variables(os.environ.keys() - set(request.wanted.environment)):
         say(f"warning: {warning}")
     for hint in hints_for(split, verbs, request.wanted.net):
         say(f"hint: {hint}")
