@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # What `pkill aisb` or `killall aisb` does not mean.
 _NAME = b"sandbox-guard"
 # In this time podman ends by itself, once its sandbox has been killed; to help it sooner only slows it.
-_PATIENCE_SECONDS = 0.5
+_PATIENCE_SECONDS = 2.5
 _AGAIN_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -86,11 +86,13 @@ def _end(podman: int, measures: Measures) -> None:
     """
     Kill, again and again, for the sandbox may be about to begin; podman ends by itself then, as a rule.
 
-    Only a removal that began when podman was gone already is the last one.
+    A podman whose sandbox was killed in the middle of its making may wait for ever, and hold the lock that a removal
+    needs. Only a removal that began when podman was gone already is the last one.
     """
     patience = time.monotonic() + _PATIENCE_SECONDS
     while not _hung_up(podman, _AGAIN_SECONDS) and time.monotonic() < patience:
         measures.kill()
+    _kill_holders(podman)
     pause = _AGAIN_SECONDS
     is_gone = False
     while not is_gone:
@@ -123,6 +125,25 @@ def _numbers(process: int) -> list[str]:
     """What the process is called in each of its namespaces, ours first."""
     with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
         return next((line.split()[1:] for line in file if line.startswith("NSpid:")), [])
+
+
+def _kill_holders(pipe: int) -> None:
+    """Kill whoever has the other end of our pipe: podman, and what it has started."""
+    name = f"pipe:[{os.fstat(pipe).st_ino}]"
+    for process in os.listdir("/proc"):
+        if process.isdigit() and int(process) != os.getpid() and name in _open_files(process):
+            with contextlib.suppress(OSError):
+                os.kill(int(process), signal.SIGKILL)
+
+
+def _open_files(process: str) -> list[str]:
+    """What the process has open; nothing where that is not for us to know."""
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        for number in os.listdir(f"/proc/{process}/fd"):
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"/proc/{process}/fd/{number}"))
+    return found
 
 
 def _hung_up(podman: int, seconds: float) -> bool:
