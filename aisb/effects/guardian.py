@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # What `pkill aisb` or `killall aisb` does not mean.
 _NAME = b"sandbox-guard"
 # In this time podman ends by itself, once its sandbox has been killed; to help it sooner only slows it.
-_PATIENCE_SECONDS = 2.5
+_PATIENCE_SECONDS = 1.5
 _AGAIN_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 5.0
 

@@ -65,7 +65,7 @@ PRINTS = ("--print-squid", "--print-nft", "--print-entrypoint", "--print-contain
 def answers(lab: Lab, commands: Iterable[list[str]]) -> list[list[Any]]:
     """Exit code, stdout and stderr of each command line."""
     text = json.dumps(list(commands))
-    found: list[list[Any]] = report_of(lab.run("python3 -", stdin=outside("many").encode(), env={"CASES": text}))
+    found: list[list[Any]] = report_of(lab.run("python3 -I -", stdin=outside("many").encode(), env={"CASES": text}))
     return found
 
 
