@@ -36,6 +36,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return ByHost(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+LEFT_OVER = "podman ps -aq --filter name=aisb-run | xargs -r podman rm --force --time 0"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Take away the sandboxes of a session that was killed: tests look for what is left of their own."""
+    is_worker = hasattr(session.config, "workerinput")
+    if HERE in NAMES or is_worker or session.config.option.collectonly:
+        return
+    for name in NAMES:
+        with locked(HOSTS[name].use):
+            argv = (f"{LABORATORY}/host", name, "--", "sh", "-c", LEFT_OVER)
+            held = os.environ | {"LAB_HELD": "yes"}
+            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=held, check=False)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Bring the hosts up before the first test: no test's time limit covers a build."""
     wanted = any("lab" in getattr(item, "fixturenames", ()) for item in session.items)
