@@ -32,7 +32,7 @@ _HELP = {"help_option_names": ["--help", "-h"]}
 class _Verb(TyperCommand):
     """A verb whose help looks like that of a run."""
 
-    # The class of a context is click's or typer's own, as typer's release will have it.
+    # typer calls this with a context of its own class or of click's, as its release has it; ours needs none of it.
     def get_help(self, ctx: Any) -> str:  # noqa: ANN401, ARG002
         options = [option for option in self.params if isinstance(option, TyperOption)]
         variables = [option.envvar for option in options if isinstance(option.envvar, str)]
