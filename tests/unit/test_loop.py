@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-import pytest
 
 from gate.limits import Bucket, Limits
 from gate.loop import READ, Loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
-    yield loop
-    loop.close()
 
 
 def test_a_hundred_thousand_waits_leave_no_queue_behind(loop: Loop) -> None:

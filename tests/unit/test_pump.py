@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@pytest.fixture
-def loop() -> Iterator[Loop]:
-    """A loop that is turned by hand."""
-    loop = Loop()
-    yield loop
-    loop.close()
-
-
 def turn(loop: Loop, until: Callable[[], bool]) -> None:
     """Turn the loop until something holds."""
     deadline = time.monotonic() + 10
