@@ -11,7 +11,7 @@ import _socket
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import show_authority
-from aisb.domain.rules import Reason, Verdict
+from aisb.domain.rules import HttpRequest, Reason, Verdict
 from gate import ports
 from gate.calling import Call
 from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
@@ -134,13 +134,17 @@ class Client:
         if request.is_tunnel:
             verdict = self._engine.judge(request.host, request.port)
         else:
-            verdict = self._engine.judge_http(
-                request.host,
-                request.port,
-                scheme="http",
-                url_host=request.host,
-                url_port=request.port,
-                host_header=request.host_header,
+            verdict = self._engine.judge_request(
+                HttpRequest(
+                    method=request.method,
+                    path=request.path,
+                    host=request.host,
+                    port=request.port,
+                    scheme="http",
+                    url_host=request.host,
+                    url_port=request.port,
+                    host_header=request.host_header,
+                )
             )
         if verdict.allowed:
             self._pass_on(request, verdict.rule, head)

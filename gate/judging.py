@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from aisb.domain.hosts import parse_authority, parse_port
-from aisb.domain.rules import WEB_PORTS, Engine, Reason, Verdict
+from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
 from gate.refusal import refusal_of, text_of
 from gate.squid_log import AGREED
@@ -103,14 +103,18 @@ def _judge_plain(engine: Engine, question: Question) -> Verdict:
 
 
 def _judge_request(engine: Engine, question: Question, host: str, port: int) -> Verdict:
-    return engine.judge_http(
-        host,
-        port,
+    # squid does not say the path yet: a request to a host with rules is refused for want of one.
+    request = HttpRequest(
+        method=question.method,
+        path="",
+        host=host,
+        port=port,
         scheme=question.scheme,
         url_host=question.host,
         url_port=question.port,
         host_header=question.host_header,
     )
+    return engine.judge_request(request)
 
 
 def _yes(question: Question) -> bytes:

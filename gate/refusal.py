@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
@@ -34,14 +35,16 @@ class Refusal(NamedTuple):
     def steps(self) -> str:
         """What would allow it."""
         if self.add:
-            return f"to allow it, the user starts the sandbox with: --allow {self.add}"
+            return f"to allow it, the user starts the sandbox with: --allow {quote(self.add)}"
         return "no entry would allow this"
 
 
 def refusal_of(run: str, host: str, port: int, method: str, path: str, verdict: Verdict) -> Refusal:
     """The refusal that a verdict leads to. The path loses its query: it may hold a secret."""
     status = 400 if verdict.reason == Reason.BAD_REQUEST else 403
-    return Refusal(run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, status=status)
+    return Refusal(
+        run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, verdict.detail, status=status
+    )
 
 
 def text_of(refusal: Refusal) -> str:

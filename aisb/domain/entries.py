@@ -21,20 +21,21 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from aisb.domain.addresses import AddressEntry, Network, carries_v4
 from aisb.domain.entry_kinds import (
     LATER,
     NO_ADDRESSES,
     NO_HOST_PORTS,
     NO_PRESETS,
     NO_RULES,
-    AddressEntry,
     Entry,
     HostPortEntry,
-    Network,
     PresetEntry,
     RuleEntry,
 )
 from aisb.domain.hosts import LONGEST_NAME, canonical_name, parse_port
+from aisb.domain.http_rules import METHODS
+from aisb.domain.paths import glob_fault
 from aisb.domain.places import SEPARATORS, find_place
 from aisb.domain.rules import BELOW, EXACT, OWN_SUFFIX, TREE, WEB_PORTS, NameEntry
 from aisb.errors import UsageError
@@ -129,9 +130,13 @@ def _parse_rule(text: str) -> RuleEntry | None:
     if match is None:
         return None
     try:
-        host = canonical_name(match["host"])
+        host = canonical_name(_a_label(match["host"]))
     except ValueError as error:
         raise _refused(text, f"{match['host']!r} is not a host name", NO_RULES) from error
+    _refuse_what_means_too_much(text, host, EXACT)
+    unknown = [method for method in match["methods"].split(",") if method not in METHODS]
+    if fault := f"{unknown[0]} is none of {' '.join(METHODS)}" if unknown else glob_fault(match["path"]):
+        raise _refused(text, fault, NO_RULES)
     return RuleEntry(tuple(sorted(set(match["methods"].split(",")))), host, match["path"])
 
 
@@ -169,6 +174,8 @@ def _why_no_destination(network: Network, address: str) -> str:
         return f"a network this large (/{network.prefixlen}) is no allowlist"
     if network.is_link_local and network.num_addresses > 1:
         return "link-local networks hold the cloud's metadata service"
+    if network.num_addresses > 1 and carries_v4(network):
+        return "these are IPv4 addresses in IPv6 clothes"
     if network.is_multicast or network.network_address.is_unspecified:
         return f"{address} is no address to connect to"
     return ""

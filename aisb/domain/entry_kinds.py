@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from aisb.domain.rules import NameEntry
+from aisb.domain.addresses import AddressEntry
+from aisb.domain.names import NameEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Parts of the grammar that nothing enforces yet: no advice may lead there.
 NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
 NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
 NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
 NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
-
-
-@dataclass(frozen=True, slots=True)
-class AddressEntry:
-    """A network of addresses and a TCP port, any port without one."""
-
-    network: Network
-    port: int | None
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        whole = self.network.prefixlen == self.network.max_prefixlen
-        address = str(self.network.network_address) if whole else str(self.network)
-        if self.port is None:
-            return address
-        return f"[{address}]:{self.port}" if self.network.version == 6 else f"{address}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

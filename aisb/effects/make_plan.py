@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import parse_base_image
+from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, need_entries, parse_allow, policy_json
+from aisb.domain.policy import Policy, need_entries, parse_allow
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -100,7 +101,7 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         **identity_files,
         "mode": f"{policy.net}\n",
         "mounts": sandbox.mount_targets(session_targets(gated=policy.net == ALLOW, project=bool(policy.project))),
-        "policy.json": policy_json(policy.names),
+        "policy.json": policy_json(policy.egress),
         "sandbox.nft": sandbox.ruleset(policy.net),
     }
 
@@ -108,7 +109,7 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
 def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
     return gate_files(
         names=policy.names,
-        policy_json=policy_json(policy.names),
+        policy_json=policy_json(policy.egress),
         host_addresses=question.host_addresses,
         seccomp=seccomp,
         idle_seconds=question.wanted.idle_seconds,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.hosts import parents_of
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
@@ -24,17 +25,8 @@ SQUID_UID = 13
 DESCRIPTORS = 16640
 SILENCE_HOURS = 2
 
-PRIVATE_V4 = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-    "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
-)  # fmt: skip
 _MAPPED_V6 = "::ffff:0:0/96"
 _MULTICAST_V6 = "ff00::/8"
-# First the forms that carry an IPv4 address: compatible, mapped, translated (two), Teredo and 6to4.
-PRIVATE_V6 = (
-    "::/96", _MAPPED_V6, "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16",
-    "fc00::/7", "fe80::/10", "fec0::/10", _MULTICAST_V6,
-)  # fmt: skip
 # squid holds IPv4 addresses in the mapped form, and "no address", which a name that does not resolve has, as all ones.
 _NOT_FOR_SQUID = (_MAPPED_V6, _MULTICAST_V6)
 

@@ -26,7 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, ROOT)
 
-from tests.lab.laboratory.settings import HOSTS  # noqa: E402  # found by the path above
+from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
+from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ ENVIRONMENT = {
 }
 # What this box is made of and podman's is not.
 BOX_MOUNTS = ("/etc", "/run/aisb", "/run/squid", "/usr", "/usr/libexec", "/sys")
-PROGRAMS = ("aisb/__init__.py", "aisb/domain/__init__.py", "aisb/domain/hosts.py", "aisb/domain/rules.py")
+PROGRAMS = tuple(program.source for program in GATE_PROGRAMS if program.source.startswith("aisb/"))
 
 PUBLIC = ("203.0.113.1", "203.0.113.10", "203.0.113.11", "203.0.113.12", "203.0.113.53")
 PUBLIC6 = ("2001:db8::1", "2001:db8::10", "2001:db8::11", "2001:db8::12")
@@ -324,7 +325,7 @@ class GateBox:
         }
 
     def _write_files(self) -> None:
-        from aisb.domain.policy import policy_json
+        from aisb.domain.egress import EgressPolicy, policy_json
         from aisb.render.gate_files import gate_entrypoint, gate_files
         from aisb.render.sandbox import mount_targets
         from aisb.render.seccomp import seccomp_json
@@ -334,7 +335,7 @@ class GateBox:
             seccomp = seccomp_json(file.read())
         files = gate_files(
             names=self._names,
-            policy_json=policy_json(self._names),
+            policy_json=policy_json(EgressPolicy(self._names)),
             host_addresses=self._host_addresses,
             seccomp=seccomp,
             idle_seconds=600,

@@ -14,7 +14,7 @@ import pytest
 
 from aisb.domain.hosts import canonical_name
 from aisb.domain.reduce import reduce_names
-from aisb.domain.rules import MATCHES, Engine, NameEntry, Verdict
+from aisb.domain.rules import MATCHES, Engine, HttpRequest, NameEntry, Verdict
 from tests.tools.gate_box import GateBox, World
 from tests.tools.gate_client import connected, get_and_close, https, listen, say, through_tunnel, tunnel
 
@@ -80,8 +80,8 @@ def expected(engine: Engine, request: Request) -> Verdict:
     port = "" if request.port == 80 else f":{request.port}"
     # squid puts the URL's host in the place of the Host header; the bridge refuses where the two differ.
     named = request.host if request.kind == "url" else request.inside
-    return engine.judge_http(
-        request.host, request.port, scheme="http", url_host=named, url_port=request.port, host_header=named + port
+    return engine.judge_request(
+        HttpRequest("GET", "/", request.host, request.port, "http", named, request.port, named + port)
     )
 
 

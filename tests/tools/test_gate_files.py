@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.policy import policy_json
+from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
@@ -47,7 +47,9 @@ HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1",
 
 
 def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...] = HOST) -> dict[str, str]:
-    return gate_files(names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}", idle_seconds=600)
+    return gate_files(
+        names=names, policy_json=policy_json(EgressPolicy(names)), host_addresses=host, seccomp="{}", idle_seconds=600
+    )
 
 
 def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,39 @@
+"""
+The entry that would allow what was refused, where there is one.
+
+The gate's image carries this file, so it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+from aisb.domain.hosts import is_address, show_authority
+from aisb.domain.names import HOST_NAME, WEB_PORTS, is_own
+
+# An IPv4 address in IPv6 clothes, and the addresses that a sandbox makes up for names.
+_NOT_THEIR_OWN = (ip_network("::ffff:0:0/96"), ip_network("198.18.0.0/15"))
+
+
+def entry_for(host: str, port: int) -> str:
+    """The `--allow` entry that would let a canonical name or an address be reached at a port; "" where none would."""
+    if is_address(host):
+        return _address_entry_for(host, port)
+    if host == HOST_NAME:
+        return f"host:{port}"
+    if is_own(host):
+        return ""
+    return host if port in WEB_PORTS else f"{host}:{port}"
+
+
+def narrowest_entry_for(host: str, port: int) -> str:
+    """The `--allow` entry that would let this very host be reached at a port and no other; "" where none would."""
+    entry = entry_for(host, port)
+    return f"exact:{entry}" if entry and not is_own(host) and not is_address(host) else entry
+
+
+def _address_entry_for(text: str, port: int) -> str:
+    address = ip_address(text)
+    is_nowhere = address.is_loopback or address.is_multicast or address.is_unspecified
+    is_in_another = any(address in network for network in _NOT_THEIR_OWN if network.version == address.version)
+    return "" if is_nowhere or is_in_another else show_authority(str(address), port)
