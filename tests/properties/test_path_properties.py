@@ -93,6 +93,8 @@ def places(path: str) -> set[str]:
 @example("/secret%23.png")
 @example("/a%2fb")
 @example("/pub/%20/x")
+@example("/a%EF%BC%8Fb")
+@example("/pub/%E2%80%A5/x")
 @example("/pub/%u002e%u002e/secret")
 @example("/pub/%C0%AE%C0%AE/secret")
 def test_an_accepted_path_is_the_same_place_to_every_server(path: str) -> None:
