@@ -116,8 +116,10 @@ class Engine:
             canonical = canonical_name(name)
         except ValueError:
             return Verdict(allowed=False, reason=Reason.DNS)
-        if canonical == HOST_NAME and self._host_ports:
-            return Verdict(allowed=True, rule=f"host:{min(self._host_ports)}")
+        if canonical == HOST_NAME:
+            # Which port is meant nobody has said yet, so none is proposed.
+            ports = sorted(self._host_ports)
+            return Verdict(allowed=True, rule=f"host:{ports[0]}") if ports else Verdict(False, Reason.DNS)
         if canonical in self._rules:
             return Verdict(allowed=True, rule=_rules_of(canonical))
         for entry in self._covering(canonical):
