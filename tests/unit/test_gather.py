@@ -50,6 +50,22 @@ def test_of_equal_rules_the_last_one_stays() -> None:
     assert gathered.origins == {"a.test": ("f:3", "f:4")}
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ("GET,PUT a.test/a", "GET a.test/b"),
+        ("GET a.test/b", "PUT a.test/a", "GET a.test/a"),
+        ("GET a.test/a", "PUT,GET a.test/a", "GET A.test/b"),
+    ],
+)
+def test_the_same_meaning_is_the_same_policy_however_it_is_written(entries: tuple[str, ...]) -> None:
+    rules = (Rule("ALLOW", "GET", "/a"), Rule("ALLOW", "GET", "/b"), Rule("ALLOW", "PUT", "/a"))
+
+    policy = gather((parse_entry(entry), f"allow:{line}") for line, entry in enumerate(entries)).policy
+
+    assert policy == EgressPolicy(rules=(HostPolicy("a.test", rules),))
+
+
 def test_a_preset_that_nobody_expanded_is_our_own_fault() -> None:
     with pytest.raises(InternalError):
         gather([(parse_entry("@npm"), "--allow")])
