@@ -10,7 +10,7 @@ from __future__ import annotations
 import _socket
 from typing import TYPE_CHECKING
 
-from aisb.domain.hosts import show_authority
+from aisb.domain.hosts import is_address, show_authority
 from aisb.domain.rules import HttpRequest, Reason, Verdict
 from gate import ports
 from gate.calling import Call
@@ -176,14 +176,15 @@ class Client:
         if not request.is_tunnel:
             first = proxy_header(self._run, number, request.port) + head + self._data
             self._call(ports.EXPLICIT, b"", lambda squid, _: self._join(number, squid, first))
-        elif request.port == _HTTP_PORT:
+        elif request.port == _HTTP_PORT and not is_address(request.host):
             # The requests inside are judged one by one: squid is told which name they have to be for.
             first = proxy_header(self._run, number, request.port, meant) + self._data
             self._call(ports.PLAIN, b"", lambda squid, _: self._join(number, squid, first, _TUNNEL_IS_UP))
         else:
             words = proxy_header(self._run, number, request.port)
             words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\nConnection: close\r\n\r\n".encode("ascii")
-            is_tls = request.port == _TLS_PORT
+            # An entry for an address says where bytes may go, not what they are: they pass unread.
+            is_tls = request.port == _TLS_PORT and not is_address(request.host)
             door = ports.TLS if is_tls else ports.EXPLICIT
             self._call(door, words, lambda squid, answer: self._on_answer(number, squid, answer, is_tls))
 

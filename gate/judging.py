@@ -11,17 +11,18 @@ import os
 import re
 from typing import NamedTuple
 
-from aisb.domain.hosts import parse_authority, parse_port
+from aisb.domain.hosts import is_address, parse_authority, parse_port
 from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
 from gate.refusal import refusal_of, text_of
-from gate.squid_log import AGREED
+from gate.squid_log import AGREED, bare, with_brackets
 
 # channel, source, method, host, port, scheme, Host header, name meant, SNI, door
 _FIELDS = 10
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
-# Names and header values come percent-encoded; none that is allowed needs it. The star is in some hellos.
-_TOKEN = re.compile(r"[A-Za-z0-9._:*-]+")
+# Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
+# address. The star is in some hellos.
+_TOKEN = re.compile(r"[A-Za-z0-9._:*-]+|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
 _NONE = "-"
 _TLS_PORT = 443
 _LONGEST_LINE = 65536
@@ -61,14 +62,14 @@ def answer(engine: Engine, line: bytes) -> bytes:
 
 def parse_question(rest: bytes) -> Question:
     """The fields of a line without its channel. Raises ValueError for anything out of the ordinary."""
-    fields = rest.decode("ascii").split()
+    fields = with_brackets(rest.decode("ascii")).split()
     if len(fields) != _FIELDS - 1:
         raise ValueError(f"{len(fields)} fields")
     if not all(_TOKEN.fullmatch(field) for field in fields):
         raise ValueError("a field has characters that no name has")
     source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
-    return Question(run_of(source), method, host, parse_port(port), scheme, host_header, meant, sni, door)
+    return Question(run_of(source), method, bare(host), parse_port(port), scheme, host_header, meant, sni, door)
 
 
 def judge(engine: Engine, question: Question) -> Verdict:
@@ -88,8 +89,8 @@ def judge(engine: Engine, question: Question) -> Verdict:
 
 def _judge_explicit(engine: Engine, question: Question) -> Verdict:
     if question.method == "CONNECT":
-        # These two have doors of their own, where what is inside is looked at.
-        if question.port in WEB_PORTS:
+        # These two have doors of their own, where what is inside is looked at; of an address nothing is.
+        if question.port in WEB_PORTS and not is_address(question.host):
             return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
         return engine.judge(question.host, question.port)
     return _judge_request(engine, question, question.host, question.port)

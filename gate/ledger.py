@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from aisb.domain.hosts import is_address
 from aisb.domain.rules import OWN_SUFFIX
 from gate.audit import Decision
 
@@ -46,8 +47,8 @@ class Passage:
 
     @property
     def is_one_decision(self) -> bool:
-        """A tunnel is one decision; over plain HTTP, through CONNECT to port 80 too, each request is."""
-        return self.request.is_tunnel and self.request.port != 80
+        """A tunnel is one decision; over plain HTTP, through CONNECT to port 80 of a name too, each request is."""
+        return self.request.is_tunnel and (self.request.port != 80 or is_address(self.request.host))
 
     @property
     def is_ours(self) -> bool:

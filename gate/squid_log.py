@@ -53,7 +53,7 @@ def parse_line(line: bytes) -> LogLine | None:
         run=run_of(source),
         connection=int(number),
         method=method,
-        host=host,
+        host=bare(with_brackets(host)),
         port=int(port or 0),
         path=path.partition("?")[0],
         reason=reason,
@@ -64,6 +64,16 @@ def parse_line(line: bytes) -> LogLine | None:
         bytes_in=int(got),
         seconds=int(spent) / 1000,
     )
+
+
+def with_brackets(text: str) -> str:
+    """What squid has percent-encoded, with the brackets of IPv6 addresses as they were."""
+    return text.replace("%5B", "[").replace("%5D", "]")
+
+
+def bare(host: str) -> str:
+    """A host as the engine takes it: an IPv6 address out of its brackets."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
 def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from aisb.domain.addresses import AddressEntry, Network, carries_v4
 from aisb.domain.entry_kinds import (
+    ADDRESS_FORMS,
     LATER,
-    NO_ADDRESSES,
     NO_HOST_PORTS,
     NO_PRESETS,
     NO_RULES,
@@ -89,12 +89,15 @@ def _with_host(before: str, port: str) -> str:
     meant = f"{host if has_port else before}:{port}"
     if not _is_enforced(meant):
         return "example.com:8443"
+    if not has_port and isinstance(parse_entry(meant), AddressEntry):
+        # Without a port it would be open at all of them.
+        return meant
     return before if not has_port and int(port) in WEB_PORTS else f"{before},{meant}"
 
 
 def _is_enforced(text: str) -> bool:
     try:
-        return isinstance(parse_entry(text), NameEntry)
+        return type(parse_entry(text)) not in LATER
     except UsageError:
         return False
 
@@ -149,7 +152,7 @@ def _parse_address(text: str) -> AddressEntry | None:
     match = _ADDRESS.fullmatch(text)
     if match is None:
         return _address(text, text, None) if _BARE_V6.fullmatch(text) else None
-    port = None if match["port"] is None else _port(text, match["port"], NO_ADDRESSES)
+    port = None if match["port"] is None else _port(text, match["port"], ADDRESS_FORMS)
     return _address(text, match["v6"] or match["v4"], port)
 
 
@@ -157,12 +160,12 @@ def _address(text: str, address: str, port: int | None) -> AddressEntry:
     try:
         network = ipaddress.ip_network(address, strict=False)
     except ValueError as error:
-        raise _refused(text, f"{address} is not an address or a network", NO_ADDRESSES) from error
+        raise _refused(text, f"{address} is not an address or a network", ADDRESS_FORMS) from error
     if network.network_address.is_loopback:
         raise _refused(text, "the sandbox has a loopback of its own", NO_HOST_PORTS)
     why = _why_no_destination(network, address)
     if why:
-        raise _refused(text, why, NO_ADDRESSES)
+        raise _refused(text, why, ADDRESS_FORMS)
     return AddressEntry(network, port)
 
 

@@ -11,8 +11,8 @@ from aisb.domain.names import NameEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, or any of them without a port"
 # Parts of the grammar that nothing enforces yet: no advice may lead there.
-NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
 NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
 NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
 NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
@@ -57,7 +57,6 @@ Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | Rule
 
 # What is part of the grammar but not enforced yet: what it is called, and what to do instead.
 LATER: Mapping[type, tuple[str, str]] = {
-    AddressEntry: ("addresses", NO_ADDRESSES),
     PresetEntry: ("presets", NO_PRESETS),
     HostPortEntry: ("ports of this host", NO_HOST_PORTS),
     RuleEntry: ("methods and paths", NO_RULES),

@@ -43,7 +43,7 @@ SENTENCES = {
     Reason.NAME_MISMATCH: "the names in the request are not one and the same",
     Reason.NOT_TLS: "what was said on port 443 is not TLS, or names no host",
     Reason.PRIVATE_ADDRESS: "the name leads to a private address",
-    Reason.DIRECT_ADDRESS: "an address is not a name: only names are allowed",
+    Reason.DIRECT_ADDRESS: "no entry of the policy covers this address",
     Reason.SECRET: "a secret was about to be sent to a host that it is not for",
     Reason.DNS: "no entry of the policy covers this name",
     Reason.LIMIT: "too many connections at once",

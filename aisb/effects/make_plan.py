@@ -108,8 +108,7 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
 
 def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
     return gate_files(
-        names=policy.names,
-        policy_json=policy_json(policy.egress),
+        egress=policy.egress,
         host_addresses=question.host_addresses,
         seccomp=seccomp,
         idle_seconds=question.wanted.idle_seconds,
@@ -170,7 +169,8 @@ def preview_of(question: Question, cache: str) -> Preview:
 def _squid_text(policy: Policy, question: Question) -> str:
     if policy.net != ALLOW:
         raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
-    return squid_conf(policy.names, question.host_addresses) + _commented(allowlist(policy.names))
+    egress = policy.egress
+    return squid_conf(egress, question.host_addresses) + _commented(allowlist(egress.listed_names))
 
 
 def _recorded(question: Question, cache: str) -> ImageInputs:

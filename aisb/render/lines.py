@@ -7,14 +7,14 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import canonical_name, show_authority
+from aisb.domain.hosts import canonical_host, show_authority
 from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _MOST = 20
-_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS)
+_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS, Reason.DIRECT_ADDRESS)
 
 
 class _Event(NamedTuple):
@@ -96,8 +96,8 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
 
 def _denial_line(event: _Event, times: str) -> str:
     host, port, reason = event
-    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
-    cure = f"to allow it, add: --allow {entry}" if entry else "no entry would allow this"
+    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_host(host) else ""
+    cure = f"to allow it, add: --allow {_quoted(entry)}" if entry else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 
@@ -109,10 +109,15 @@ def _where(event: _Event) -> str:
     return show_authority(event.host, event.port) if event.port else event.host
 
 
-def _is_name(host: str) -> bool:
-    """Whether the host is a name in canonical form: what is proposed may be pasted into a shell."""
+def _quoted(entry: str) -> str:
+    # What a shell would read as a pattern is an IPv6 address; the module costs a start some milliseconds.
+    return f"'{entry}'" if "[" in entry else entry
+
+
+def _is_host(host: str) -> bool:
+    """Whether this is a name or an address in canonical form: what is proposed may be pasted into a shell."""
     try:
-        return canonical_name(host) == host
+        return canonical_host(host) == host
     except ValueError:
         return False
 

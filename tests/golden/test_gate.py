@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisb.domain.egress import EgressPolicy, policy_json
+from aisb.domain.egress import EgressPolicy
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
 
@@ -21,9 +21,7 @@ HOST = ("192.0.2.7", "203.0.113.2", "2001:db8::2", "fe80::1", "10.1.2.3")
 
 
 def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...]) -> dict[str, str]:
-    return gate_files(
-        names=names, policy_json=policy_json(EgressPolicy(names)), host_addresses=host, seccomp="{}\n", idle_seconds=600
-    )
+    return gate_files(egress=EgressPolicy(names), host_addresses=host, seccomp="{}\n", idle_seconds=600)
 
 
 def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> None:

@@ -162,12 +162,12 @@ def walk(pattern: list[str], path: list[str]) -> bool:
         return bool(path)
     if not pattern or not path:
         return not pattern and not path
-    return segment_matches(pattern[0], path[0]) and walk(pattern[1:], path[1:])
+    # Alone, the star is a whole segment, and none is empty.
+    is_one = path[0] != "" if pattern[0] == "*" else segment_matches(pattern[0], path[0])
+    return is_one and walk(pattern[1:], path[1:])
 
 
 def segment_matches(pattern: str, segment: str) -> bool:
-    if pattern == "*":
-        return segment != ""
     if not pattern:
         return not segment
     if pattern[0] == "*":

@@ -26,12 +26,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, ROOT)
 
+from aisb.domain.egress import EgressPolicy  # noqa: E402  # found by the path above
+from aisb.domain.entries import parse_entry  # noqa: E402  # found by the path above
+from aisb.domain.gather import gather  # noqa: E402  # found by the path above
 from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
 from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from aisb.domain.gather import SourcedHost
     from aisb.domain.rules import NameEntry
 
 # The machine itself, and the laboratory's other host: squid 5.7 and 6.13.
@@ -60,6 +64,11 @@ ZONE = {
     "cdn.test": ["203.0.113.12"],
     "v6.test": ["2001:db8::10"],
 }
+
+
+def allowing(*entries: str, hosts: Iterable[SourcedHost] = ()) -> EgressPolicy:
+    """The policy of `--allow` entries and of hosts with rules."""
+    return gather(((parse_entry(entry), "--allow") for entry in entries), hosts).policy
 
 
 def run(*argv: str) -> str:
@@ -206,7 +215,7 @@ class GateBox:
     def __init__(
         self,
         world: World,
-        names: tuple[NameEntry, ...],
+        allowed: tuple[NameEntry, ...] | EgressPolicy,
         *,
         replaced: tuple[tuple[str, str, str], ...] = (),
         system: str = "/",
@@ -219,7 +228,7 @@ class GateBox:
     ) -> None:
         self.world = world
         self._resolv_conf = resolv_conf
-        self._names = names
+        self._egress = allowed if isinstance(allowed, EgressPolicy) else EgressPolicy(allowed)
         self._replaced = list(replaced)
         self._system = system
         self._idle_seconds = idle_seconds
@@ -325,7 +334,6 @@ class GateBox:
         }
 
     def _write_files(self) -> None:
-        from aisb.domain.egress import EgressPolicy, policy_json
         from aisb.render.gate_files import gate_entrypoint, gate_files
         from aisb.render.sandbox import mount_targets
         from aisb.render.seccomp import seccomp_json
@@ -334,8 +342,7 @@ class GateBox:
         with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
             seccomp = seccomp_json(file.read())
         files = gate_files(
-            names=self._names,
-            policy_json=policy_json(EgressPolicy(self._names)),
+            egress=self._egress,
             host_addresses=self._host_addresses,
             seccomp=seccomp,
             idle_seconds=600,

@@ -90,7 +90,7 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "denied evil.test:443 (2 times): no entry of the policy covers this host; to allow it, add: --allow evil.test",
         "denied allowed.test:8443: the host is allowed, but not on this port; "
         "to allow it, add: --allow allowed.test:8443",
-        "denied [2001:db8::11]:443: an address is not a name: only names are allowed; no entry would allow this",
+        "denied [2001:db8::11]:443: no entry of the policy covers this address; to allow it, add: --allow '[2001:db8::11]:443'",
         "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
         "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
         "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
