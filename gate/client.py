@@ -144,6 +144,7 @@ class Client:
                     url_host=request.host,
                     url_port=request.port,
                     host_header=request.host_header,
+                    upgrade=request.upgrade,
                 )
             )
         if verdict.allowed:
@@ -181,7 +182,8 @@ class Client:
             first = proxy_header(self._run, number, request.port, meant) + self._data
             self._call(ports.PLAIN, b"", lambda squid, _: self._join(number, squid, first, _TUNNEL_IS_UP))
         else:
-            words = proxy_header(self._run, number, request.port)
+            # squid hands the name on with each request that it reads inside.
+            words = proxy_header(self._run, number, request.port, meant)
             words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\nConnection: close\r\n\r\n".encode("ascii")
             # An entry for an address says where bytes may go, not what they are: they pass unread.
             is_tls = request.port == _TLS_PORT and not is_address(request.host)

@@ -17,12 +17,17 @@ from gate.identity import run_of
 from gate.refusal import refusal_of, text_of
 from gate.squid_log import AGREED, bare, with_brackets
 
-# channel, source, method, host, port, scheme, Host header, name meant, SNI, door
-_FIELDS = 10
+# channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
+_FIELDS = 12
+_PATH = 9
+_UPGRADE = 8
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
 # Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
 # address. The star is in some hellos.
 _TOKEN = re.compile(r"[A-Za-z0-9._:*-]+|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
+# A path comes with its query, and exactly as it goes to the server: what squid encodes could not be told apart from
+# what the client had encoded, and squid takes no blank in it.
+_PATH_TEXT = re.compile(r"[!-~]+")
 _NONE = "-"
 _TLS_PORT = 443
 _LONGEST_LINE = 65536
@@ -31,6 +36,8 @@ EXPLICIT = "explicit"
 PLAIN = "plain"
 TLS = "tls"
 HELLO = "hello"
+BUMP = "bump"
+BUMPED = "bumped"
 
 
 class Question(NamedTuple):
@@ -44,6 +51,8 @@ class Question(NamedTuple):
     host_header: str
     meant: str
     sni: str
+    upgrade: str
+    path: str
     door: str
 
 
@@ -62,14 +71,29 @@ def answer(engine: Engine, line: bytes) -> bytes:
 
 def parse_question(rest: bytes) -> Question:
     """The fields of a line without its channel. Raises ValueError for anything out of the ordinary."""
-    fields = with_brackets(rest.decode("ascii")).split()
+    fields = rest.decode("ascii").rstrip(" ").split(" ")
     if len(fields) != _FIELDS - 1:
         raise ValueError(f"{len(fields)} fields")
+    path = _parse_path(fields.pop(_PATH))
+    upgrade = _parse_upgrade(fields.pop(_UPGRADE))
+    fields = [with_brackets(field) for field in fields]
     if not all(_TOKEN.fullmatch(field) for field in fields):
         raise ValueError("a field has characters that no name has")
     source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
-    return Question(run_of(source), method, bare(host), parse_port(port), scheme, host_header, meant, sni, door)
+    where = bare(host), parse_port(port)
+    return Question(run_of(source), method, *where, scheme.lower(), host_header, meant, sni, upgrade, path, door)
+
+
+def _parse_path(field: str) -> str:
+    if not _PATH_TEXT.fullmatch(field):
+        raise ValueError("a path has characters that squid takes in none")
+    return "" if field == _NONE else field
+
+
+def _parse_upgrade(field: str) -> str:
+    """The protocols that are asked for, as a list. Which one a server is told of, squid decides by their names."""
+    return "" if field == _NONE else field.replace("%20", " ").replace("%09", " ")
 
 
 def judge(engine: Engine, question: Question) -> Verdict:
@@ -78,12 +102,18 @@ def judge(engine: Engine, question: Question) -> Verdict:
         return _judge_explicit(engine, question)
     if question.door == PLAIN:
         return _judge_plain(engine, question)
+    if question.door == BUMPED:
+        return _judge_bumped(engine, question)
     if question.method != "CONNECT" or question.port != _TLS_PORT:
         return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
-    if question.door == TLS:
+    if question.door == TLS and not question.sni:
         return engine.judge(question.host, question.port)
-    if question.door == HELLO:
+    # squid comes back to the first door with a hello that it will pass on. Nothing else has one there: a tunnel asked
+    # for inside TLS that was opened has the name of a host that is not passed on.
+    if question.door in (TLS, HELLO):
         return engine.judge_tls(question.host, question.port, question.sni)
+    if question.door == BUMP:
+        return engine.judge_bump(question.host, question.port, question.sni)
     raise ValueError("no such door")
 
 
@@ -103,17 +133,26 @@ def _judge_plain(engine: Engine, question: Question) -> Verdict:
     return _judge_request(engine, question, host, port)
 
 
+def _judge_bumped(engine: Engine, question: Question) -> Verdict:
+    """A request inside TLS that was opened: what it names, the hello and the tunnel have to be one host."""
+    if question.method == "CONNECT" or not question.sni or not engine.is_bumped(question.sni):
+        return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
+    host, port = parse_authority(question.meant)
+    return _judge_request(engine, question, host, port)
+
+
 def _judge_request(engine: Engine, question: Question, host: str, port: int) -> Verdict:
-    # squid does not say the path yet: a request to a host with rules is refused for want of one.
     request = HttpRequest(
         method=question.method,
-        path="",
+        path=question.path,
         host=host,
         port=port,
         scheme=question.scheme,
         url_host=question.host,
         url_port=question.port,
         host_header=question.host_header,
+        sni=question.sni,
+        upgrade=question.upgrade,
     )
     return engine.judge_request(request)
 
@@ -131,7 +170,7 @@ def _no(question: Question, verdict: Verdict) -> bytes:
 
 def _words(question: Question, verdict: Verdict) -> str:
     """What the client is told, but for the first line: that one stands in squid's page already."""
-    whole = text_of(refusal_of(question.run, question.host, question.port, question.method, "", verdict))
+    whole = text_of(refusal_of(question.run, question.host, question.port, question.method, question.path, verdict))
     return whole.partition("\n")[2]
 
 

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address
-from aisb.domain.rules import OWN_SUFFIX
+from aisb.domain.rules import OWN_SUFFIX, Reason
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ _MOST_NUMBERS = 65535
 class Passage:
     """One connection that the bridge has let through to squid."""
 
-    __slots__ = ("bytes_in", "bytes_out", "ended", "line", "lines", "request", "rule", "started")
+    __slots__ = ("bytes_in", "bytes_out", "ended", "is_read", "line", "lines", "request", "rule", "started")
 
-    def __init__(self, request: Request, rule: str) -> None:
+    def __init__(self, request: Request, rule: str, is_read: bool) -> None:
         self.request = request
         self.rule = rule
+        # Whether squid reads what is said in it: over plain HTTP, and inside TLS that it opens.
+        self.is_read = is_read
         self.started = time.monotonic()
         self.ended = False
         self.lines = 0
@@ -47,8 +49,13 @@ class Passage:
 
     @property
     def is_one_decision(self) -> bool:
-        """A tunnel is one decision; over plain HTTP, through CONNECT to port 80 of a name too, each request is."""
-        return self.request.is_tunnel and (self.request.port != 80 or is_address(self.request.host))
+        """A tunnel is one decision; where squid reads what is in it, each request is."""
+        return self.request.is_tunnel and not self.is_read
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether this is TLS that squid opens."""
+        return self.is_read and self.request.port == 443
 
     @property
     def is_ours(self) -> bool:
@@ -84,8 +91,13 @@ class Ledger:
             if number not in self._passages:
                 break
         self._last_number = number
-        self._passages[number] = Passage(request, rule)
+        self._passages[number] = Passage(request, rule, self._is_read(request))
         return number
+
+    def _is_read(self, request: Request) -> bool:
+        if is_address(request.host):
+            return False
+        return request.port == 80 or (request.port == 443 and self._engine.is_bumped(request.host))
 
     def ended(self, number: int, bytes_out: int, bytes_in: int) -> None:
         """A connection has ended, with so many bytes from and to the sandbox."""
@@ -102,6 +114,9 @@ class Ledger:
         """squid has said something about a connection."""
         passage = self._passages.get(line.connection)
         if passage is None:
+            return
+        if line.method == "CONNECT" and passage.is_opened and not (line.reason or line.failed):
+            # The beginning of a tunnel that was opened. What follows in it are the decisions.
             return
         passage.lines += 1
         if not passage.is_one_decision:
@@ -132,6 +147,9 @@ class Ledger:
     def _of_request(self, passage: Passage, line: LogLine) -> Decision:
         host = line.host or passage.request.host
         port = line.port or passage.request.port
+        if passage.is_opened and line.failed and host != passage.request.host:
+            # A name that the server's certificate does not hold: squid refuses it before it asks.
+            line = line._replace(reason=Reason.NAME_MISMATCH, failed="")
         return Decision(
             host=host,
             port=port,

@@ -5,6 +5,7 @@ inside a tunnel that the bridge had let begin.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from aisb.domain.rules import Failure, Reason
@@ -12,6 +13,8 @@ from gate.identity import run_of
 
 _FIELDS = 16
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
+# squid has encoded the path once more for its line, the percent sign too.
+_ENCODED = re.compile("%([0-9A-F]{2})")
 # What the helper gives as its reason when it agrees: a refusal after that is squid's own, for the address.
 AGREED = "ok"
 
@@ -48,14 +51,14 @@ def parse_line(line: bytes) -> LogLine | None:
         # The end of a connection on which nothing was asked.
         return None
     reason = _reason(status, outcome, error, mode, said)
-    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(server)
+    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(error, server)
     return LogLine(
         run=run_of(source),
         connection=int(number),
         method=method,
         host=bare(with_brackets(host)),
         port=int(port or 0),
-        path=path.partition("?")[0],
+        path=_ENCODED.sub(_decoded, path.partition("?")[0]),
         reason=reason,
         named=sni if reason == Reason.NAME_MISMATCH else "",
         failed=failed,
@@ -76,6 +79,10 @@ def bare(host: str) -> str:
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
+def _decoded(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
+
 def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
     """Whether squid itself, and not the server, had to say that nothing came of it."""
     if not status.startswith("5"):
@@ -84,7 +91,9 @@ def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
     return bool(error) or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
 
 
-def _failure(server: str) -> str:
+def _failure(error: str, server: str) -> str:
+    if error == "ERR_SECURE_CONNECT_FAIL":
+        return Failure.UNTRUSTED
     # Without a name that resolves there is no address to try.
     return Failure.UNANSWERED if server else Failure.UNRESOLVED
 

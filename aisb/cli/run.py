@@ -179,7 +179,8 @@ def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[by
         net=plan.net,
         inherited=os.environ,
         given=variables,
-        extra_certificates="ca.pem" in plan.session_files,
+        # Of the user's own, or of a gate that opens TLS.
+        extra_certificates="ca.pem" in plan.session_files or "bumped" in plan.gate_files,
     )
 
 

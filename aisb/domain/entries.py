@@ -27,7 +27,7 @@ from aisb.domain.entry_kinds import (
     LATER,
     NO_HOST_PORTS,
     NO_PRESETS,
-    NO_RULES,
+    RULE_FORM,
     Entry,
     HostPortEntry,
     PresetEntry,
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
+# What was probably meant as one: in lower case, with blanks, or with a star for every method.
+_LIKE_A_RULE = re.compile(r"(?P<methods>\*|[A-Za-z]+(?: *, *[A-Za-z]+)*) +(?:https?://)?(?P<place>[^ /]+/[^ ]*)")
 _HOST_PORT = re.compile(r"host:(?P<port>.*)")
 _BARE_PORT = re.compile(r"[0-9]{1,5}")
 _HOST_BEHIND = re.compile(r"(?![0-9]+$)[^/@:]+(?::[0-9]+)?")
@@ -130,17 +132,29 @@ def _parse_preset(text: str) -> PresetEntry | None:
 
 def _parse_rule(text: str) -> RuleEntry | None:
     match = _RULE.fullmatch(text)
+    if match is None or "://" in text:
+        _refuse_what_is_like_a_rule(text)
     if match is None:
         return None
     try:
         host = canonical_name(_a_label(match["host"]))
     except ValueError as error:
-        raise _refused(text, f"{match['host']!r} is not a host name", NO_RULES) from error
+        raise _refused(text, f"{match['host']!r} is not a host name", RULE_FORM) from error
     _refuse_what_means_too_much(text, host, EXACT)
     unknown = [method for method in match["methods"].split(",") if method not in METHODS]
     if fault := f"{unknown[0]} is none of {' '.join(METHODS)}" if unknown else glob_fault(match["path"]):
-        raise _refused(text, fault, NO_RULES)
+        raise _refused(text, fault, RULE_FORM)
     return RuleEntry(tuple(sorted(set(match["methods"].split(",")))), host, match["path"])
+
+
+def _refuse_what_is_like_a_rule(text: str) -> None:
+    match = _LIKE_A_RULE.fullmatch(text)
+    if match is None:
+        return
+    methods = ",".join(METHODS) if match["methods"] == "*" else match["methods"].upper().replace(" ", "")
+    meant = f"{methods} {match['place']}"
+    if _RULE.fullmatch(meant) and _is_enforced(meant):
+        raise _refused(text, "a rule is METHOD,METHOD HOST/PATH", f"write: '{meant}'")
 
 
 def _parse_host_port(text: str) -> HostPortEntry | None:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, or any of them without a port"
+RULE_FORM = "write: GET,HEAD example.com/path/**, with * for one part of the path and ** for any rest"
 # Parts of the grammar that nothing enforces yet: no advice may lead there.
 NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
 NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
-NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +59,4 @@ Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | Rule
 LATER: Mapping[type, tuple[str, str]] = {
     PresetEntry: ("presets", NO_PRESETS),
     HostPortEntry: ("ports of this host", NO_HOST_PORTS),
-    RuleEntry: ("methods and paths", NO_RULES),
 }

@@ -64,13 +64,14 @@ def upgrade_fault(request: HttpRequest) -> str:
     """
     Why the connection may not be turned into another protocol, "" where it may or nobody asks for it.
 
-    Behind an upgrade nothing is judged any more. A WebSocket begins with a GET; HTTP/2 would carry any request.
+    Behind an upgrade nothing is judged any more. A WebSocket begins with a GET. Every other protocol is taken out of
+    the request before it goes on, so that the server does not hear of it: some clients ask for HTTP/2 by habit, and
+    are as well served without.
     """
-    if not request.upgrade:
+    asked = {token.strip().partition("/")[0].lower() for token in request.upgrade.split(",")}
+    if _WEBSOCKET not in asked or request.method == "GET":
         return ""
-    if request.upgrade.strip().lower() != _WEBSOCKET:
-        return "the only protocol that a request may be upgraded to is websocket"
-    return "" if request.method == "GET" else "only a GET may be upgraded to a websocket"
+    return "only a GET may be upgraded to a websocket"
 
 
 def _split_host_header(text: str, default_port: int) -> tuple[str, int]:

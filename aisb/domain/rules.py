@@ -126,6 +126,11 @@ class Engine:
             return Verdict(allowed=True, rule=entry.text())
         return _denied(canonical, WEB_PORTS[-1], Reason.DNS)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there is a host whose requests are read."""
+        return bool(self._rules)
+
     def is_bumped(self, host: str) -> bool:
         """Whether TLS to this host is opened in the gate, because its requests have to be read."""
         try:

@@ -32,6 +32,7 @@ class Failure:
 
     UNRESOLVED = "unresolved"
     UNANSWERED = "unanswered"
+    UNTRUSTED = "untrusted"
 
 
 SENTENCES = {
@@ -50,6 +51,7 @@ SENTENCES = {
     Reason.BAD_REQUEST: "the gate does not take a request in this form",
     Failure.UNRESOLVED: "is allowed, but its name does not resolve",
     Failure.UNANSWERED: "is allowed, but does not answer",
+    Failure.UNTRUSTED: "is allowed, but the gate, which reads the requests to it, does not trust its certificate",
 }
 
 

@@ -112,6 +112,7 @@ def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, s
         host_addresses=question.host_addresses,
         seccomp=seccomp,
         idle_seconds=question.wanted.idle_seconds,
+        roots=question.ca_text,
     )
 
 

@@ -39,6 +39,8 @@ DESCRIPTORS = 16640
 SILENCE_HOURS = 2
 
 # As a file: squid splits this at blanks, knows no quotes, and takes a parenthesis for a function of its own.
+# Without a folder for it to keep them in, the certificates that it makes are nowhere on a disk.
+CERTGEN = "/usr/lib/squid/security_file_certgen"
 HELPER = "/usr/bin/python3 -I -S /usr/libexec/aisb/gate/helper.py"
 
 
@@ -50,12 +52,15 @@ UNREACHED = {
     "ERR_DNS_FAIL": "its name does not resolve: %z",
     "ERR_INVALID_RESP": "its answer is not HTTP",
     "ERR_READ_ERROR": "its name does not resolve, or it broke the connection off",
+    "ERR_SECURE_CONNECT_FAIL": "the gate does not trust its certificate, or it is for another name than the request",
     "ERR_READ_TIMEOUT": "it said nothing for too long",
     "ERR_WRITE_ERROR": "it broke the connection off: %E",
     "ERR_ZERO_SIZE_OBJECT": "it ended the connection without an answer",
 }
 # Where squid finds its pages, made by the entrypoint.
 PAGES = f"{SCRATCH_TARGET}/pages"
+# In a gate's `conf`: certificates of the user's own, for the servers to which the gate itself speaks TLS.
+ROOTS = "roots.pem"
 # The helper's annotation, which says whose request it is.
 RUN_NOTE = "run_"
 
@@ -77,6 +82,9 @@ class SquidView(NamedTuple):
     listed_ports: tuple[int, ...]
     private_networks: tuple[str, ...]
     opened: tuple[Opened, ...]
+    bumped: bool
+    roots: str
+    certgen: str = CERTGEN
     guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
     ports: Ports = Ports()
     pages: str = PAGES
@@ -130,11 +138,13 @@ class EntrypointView(NamedTuple):
     pages: str = PAGES
 
 
-def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str]) -> str:
-    """squid's configuration."""
+def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots: bool = False) -> str:
+    """squid's configuration. `own_roots`: the user's own certificates are in the gate's directory too."""
     ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
     private = _networks_for_squid(host_addresses)
-    return render("squid.conf.j2", SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses)))
+    roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
+    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), bool(egress.rules), roots)
+    return render("squid.conf.j2", view)
 
 
 def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
@@ -157,6 +167,11 @@ def allowlist(names: Iterable[NameEntry]) -> str:
     roots = {host for host in trees if not trees.intersection(parents_of(host))}
     alone = {host for host in exact if host not in roots and not roots.intersection(parents_of(host))}
     return render("allowlist.j2", AllowlistView(tuple(sorted({f".{host}" for host in roots} | alone))))
+
+
+def bumped_names(egress: EgressPolicy) -> str:
+    """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
+    return render("allowlist.j2", AllowlistView(tuple(sorted(policy.host for policy in egress.rules))))
 
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str]) -> str:
@@ -185,10 +200,14 @@ def unreached_page(reason: str) -> str:
 
 
 def gate_files(
-    *, egress: EgressPolicy, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int
+    *, egress: EgressPolicy, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int, roots: str = ""
 ) -> dict[str, str]:
-    """Everything in a gate's `conf` directory, by name."""
+    """Everything in a gate's `conf` directory, by name. `roots` are certificates of the user's own, in PEM."""
+    bumped = {"bumped": bumped_names(egress)} if egress.rules else {}
+    own_roots = {ROOTS: roots} if egress.rules and roots else {}
     return {
+        **bumped,
+        **own_roots,
         **{name: unreached_page(reason) for name, reason in UNREACHED.items()},
         "allowlist": allowlist(egress.listed_names),
         # squid fills in what the helper said.
@@ -199,5 +218,5 @@ def gate_files(
         "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
         "policy.json": policy_json(egress),
         "seccomp.json": seccomp,
-        "squid.conf": squid_conf(egress, host_addresses),
+        "squid.conf": squid_conf(egress, host_addresses, own_roots=bool(own_roots)),
     }

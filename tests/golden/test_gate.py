@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisb.domain.egress import EgressPolicy
+from aisb.domain.entries import parse_entry
+from aisb.domain.gather import gather
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
 
@@ -29,7 +31,7 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
 
     assert sorted(files) == [
         "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR",
-        "ERR_READ_TIMEOUT", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
+        "ERR_READ_TIMEOUT", "ERR_SECURE_CONNECT_FAIL", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
         "allowlist", "denied", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
     ]  # fmt: skip
     for name, text in files.items():
@@ -38,6 +40,18 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
 
 def test_a_host_without_addresses_gets_sets_without_elements(golden: Callable[[str, str], None]) -> None:
     golden("gate/empty.nft", files_of(NAMES, ())["gate.nft"])
+
+
+def test_addresses_and_hosts_with_rules(golden: Callable[[str, str], None]) -> None:
+    """What there is besides: squid's configuration with certificates of the user's own, and the ruleset."""
+    entries = ("allowed.test", "10.20.0.0/16:5432", "10.20.0.5", "[2001:db8::5]:443", "169.254.169.254", "fd00::/16",
+               "GET api.test/pub/**", "GET,POST b.api.test/**")  # fmt: skip
+    egress = gather((parse_entry(entry), "--allow") for entry in entries).policy
+    files = gate_files(egress=egress, host_addresses=HOST, seccomp="{}\n", idle_seconds=600, roots="certificates\n")
+
+    for name in ("bumped", "gate.nft", "policy.json", "roots.pem", "squid.conf"):
+        golden(f"gate/every-kind/{name}", files[name])
+    assert {"bumped", "roots.pem"}.isdisjoint(files_of(NAMES, HOST))
 
 
 def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:

@@ -175,15 +175,32 @@ class World:
             == 0
         )
 
+    def certificate(self) -> str:
+        """The authority that made what all servers there show."""
+        with open(f"{self.directory}/ca.pem", encoding="ascii") as file:
+            return file.read()
+
     def in_gate(self, *argv: str) -> list[str]:
         """`argv` run in the gate's network."""
         return ["ip", "netns", "exec", self.gate, *argv]
 
     def _make_certificate(self) -> None:
-        names = "subjectAltName=DNS:*.test,DNS:*.allowed.test"
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        where = ("-keyout", f"{self.directory}/key.pem", "-out", f"{self.directory}/cert.pem")
-        run("openssl", "req", "-x509", *key, "-days", "30", "-subj", "/CN=test", "-addext", names, *where)
+        """A certificate for all servers there, and the authority that it is from."""
+        _write(f"{self.directory}/openssl.conf", "[req]\ndistinguished_name = subject\n[subject]\n")
+        request = ("openssl", "req", "-x509", "-config", f"{self.directory}/openssl.conf", "-days", "30", "-nodes",
+                   "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")  # fmt: skip
+        authority = (f"{self.directory}/ca-key.pem", f"{self.directory}/ca.pem")
+        for (key, certificate), name, extensions, signed in (
+            (authority, "authority", ("basicConstraints=critical,CA:TRUE", "subjectKeyIdentifier=hash"), ()),
+            (
+                (f"{self.directory}/key.pem", f"{self.directory}/cert.pem"),
+                "test",
+                ("subjectAltName=DNS:*.test,DNS:*.allowed.test,DNS:allowed.test,DNS:evil.test,DNS:v6.test",),
+                ("-CA", authority[1], "-CAkey", authority[0]),
+            ),
+        ):
+            more = [word for extension in extensions for word in ("-addext", extension)]
+            run(*request, "-subj", f"/CN={name}", *more, *signed, "-keyout", key, "-out", certificate)
 
     def _make_namespaces(self) -> None:
         for name in (self.gate, self.internet):
@@ -346,6 +363,7 @@ class GateBox:
             host_addresses=self._host_addresses,
             seccomp=seccomp,
             idle_seconds=600,
+            roots=self.world.certificate(),
         )
         files["idle"] = f"{self._idle_seconds}\n"
         files["mounts"] = mount_targets(BOX_MOUNTS)

@@ -58,6 +58,14 @@ POLICIES: dict[str, EgressPolicy] = {
         "198.51.100.7",
         "192.0.2.0/24",
     ),
+    "hosts with rules": allowing(
+        "a.test",
+        "GET,HEAD a.test/pub/**",
+        "POST x.a.test/**",
+        "exact:b.test:22",
+        "PUT b.test/*",
+        "10.0.0.0/8",
+    ),
     "ten thousand names": EgressPolicy(tuple(NameEntry(f"n{n}.test", TREE, WEB_PORTS) for n in range(10_000))),
 }
 HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1", "127.0.0.1")

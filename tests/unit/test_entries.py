@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aisb.domain.entries import parse_entries, parse_entry, split_entries
-from aisb.domain.entry_kinds import ADDRESS_FORMS, NO_HOST_PORTS, NO_PRESETS, NO_RULES
+from aisb.domain.entry_kinds import ADDRESS_FORMS, NO_HOST_PORTS, NO_PRESETS, RULE_FORM
 from aisb.domain.policy import parse_allow
 from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError
@@ -52,6 +52,7 @@ def test_an_entry_has_one_canonical_form(text: str, canonical: str) -> None:
     assert parse_entry(canonical) == entry
 
 
+RULE = "a rule is METHOD,METHOD HOST/PATH"
 NOT_A_NAME = "this is not a host name"
 LOCALHOST = "the sandbox has a localhost of its own"
 LOOPBACK = "the sandbox has a loopback of its own"
@@ -82,7 +83,10 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("git@x.test:me/repo.git", NOT_A_NAME, "write: x.test:22"),
         ("git@x.test", NOT_A_NAME, "write: x.test"),
         ("x.test/path", NOT_A_NAME, "write: x.test"),
-        ("get x.test/path", NOT_A_NAME, "write: x.test"),
+        ("get x.test/path", RULE, "write: 'GET x.test/path'"),
+        ("GET, head x.test/path/**", RULE, "write: 'GET,HEAD x.test/path/**'"),
+        ("* x.test/", RULE, "write: 'DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT x.test/'"),
+        ("GET https://x.test/a", RULE, "write: 'GET x.test/a'"),
         ("x.test;", NOT_A_NAME, "write: x.test"),
         ("$(id)", NOT_A_NAME, "write: example.com"),
         ("alowed:x.test", "'alowed:' begins no entry", "write: x.test, exact:x.test or below:x.test"),
@@ -102,14 +106,14 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("0.0.0.0/0", "a network this large (/0) is no allowlist", ADDRESS_FORMS),
         ("169.254.0.0/16", "link-local networks hold the cloud's metadata service", ADDRESS_FORMS),
         ("224.0.0.1", "224.0.0.1 is no address to connect to", ADDRESS_FORMS),
-        ("GET a_/x", "'a_' is not a host name", NO_RULES),
-        ("GET a.test:8080/x", "'a.test:8080' is not a host name", NO_RULES),
+        ("GET a_/x", "'a_' is not a host name", RULE_FORM),
+        ("GET a.test:8080/x", "'a.test:8080' is not a host name", RULE_FORM),
         ("GET localhost/x", LOCALHOST, NO_HOST_PORTS),
         ("GET x.aisb.internal/x", "names below aisb.internal are aisb's own", "leave it out"),
-        ("FOO a.test/x", "FOO is none of DELETE GET HEAD OPTIONS PATCH POST PUT", NO_RULES),
-        ("GET a.test/x?y", "the query is no part of a path", NO_RULES),
-        ("GET a.test/../x", "a segment is made of nothing but dots and blanks", NO_RULES),
-        ("GET a.test/**/x", "** stands for any rest, as the last segment of a path", NO_RULES),
+        ("FOO a.test/x", "FOO is none of DELETE GET HEAD OPTIONS PATCH POST PUT", RULE_FORM),
+        ("GET a.test/x?y", "the query is no part of a path", RULE_FORM),
+        ("GET a.test/../x", "a segment is made of nothing but dots and blanks", RULE_FORM),
+        ("GET a.test/**/x", "** stands for any rest, as the last segment of a path", RULE_FORM),
         ("64:ff9b::/96", "these are IPv4 addresses in IPv6 clothes", ADDRESS_FORMS),
         ("2002:a00::/24", "these are IPv4 addresses in IPv6 clothes", ADDRESS_FORMS),
         ("x.test:99999", "'99999' is not a port (1 to 65535)", "write: x.test (ports 80 and 443), or x.test:8443"),
@@ -154,7 +158,6 @@ def test_a_port_alone_is_refused_with_the_host_before_it(argument: str, refused:
     [
         ("@npm", "presets", NO_PRESETS),
         ("host:11434", "ports of this host", NO_HOST_PORTS),
-        ("GET x.test/a", "methods and paths", NO_RULES),
     ],
 )
 def test_what_is_not_enforced_is_refused_with_what_to_do_instead(entry: str, what: str, hint: str) -> None:
