@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aisb.domain.hosts import is_address, parse_authority, parse_port
 from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
-from gate.refusal import refusal_of, text_of
+from gate.refusal import json_of, refusal_of, text_of
 from gate.squid_log import AGREED, bare, with_brackets
 
 # channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
@@ -38,6 +38,8 @@ TLS = "tls"
 HELLO = "hello"
 BUMP = "bump"
 BUMPED = "bumped"
+# At the end of a door's name: whoever is refused there wants to hear it in JSON.
+_JSON = "_json"
 
 
 class Question(NamedTuple):
@@ -54,6 +56,7 @@ class Question(NamedTuple):
     upgrade: str
     path: str
     door: str
+    wants_json: bool = False
 
 
 def answer(engine: Engine, line: bytes) -> bytes:
@@ -82,7 +85,10 @@ def parse_question(rest: bytes) -> Question:
     source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
     where = bare(host), parse_port(port)
-    return Question(run_of(source), method, *where, scheme.lower(), host_header, meant, sni, upgrade, path, door)
+    names = host_header, meant, sni
+    wants_json = door.endswith(_JSON)
+    door = door.removesuffix(_JSON)
+    return Question(run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json)
 
 
 def _parse_path(field: str) -> str:
@@ -169,9 +175,9 @@ def _no(question: Question, verdict: Verdict) -> bytes:
 
 
 def _words(question: Question, verdict: Verdict) -> str:
-    """What the client is told, but for the first line: that one stands in squid's page already."""
-    whole = text_of(refusal_of(question.run, question.host, question.port, question.method, question.path, verdict))
-    return whole.partition("\n")[2]
+    """What the client is told, but for the first line of a text: that one stands in squid's page already."""
+    refusal = refusal_of(question.run, question.host, question.port, question.method, question.path, verdict)
+    return json_of(refusal) if question.wants_json else text_of(refusal).partition("\n")[2]
 
 
 def _escaped(text: str) -> bytes:

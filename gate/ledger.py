@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address
-from aisb.domain.rules import OWN_SUFFIX, Reason
+from aisb.domain.rules import OWN_SUFFIX, Reason, Verdict, honest_request
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -81,7 +81,19 @@ class Ledger:
 
     def refused(self, refusal: Refusal) -> None:
         """The bridge has refused this."""
-        self._write(Decision(refusal.host, refusal.port, refusal.method, refusal.path, False, refusal.reason, ""))
+        self._write(
+            Decision(
+                host=refusal.host,
+                port=refusal.port,
+                method=refusal.method,
+                path=refusal.path,
+                allowed=False,
+                reason=refusal.reason,
+                rule=refusal.rule,
+                rule_index=refusal.rule_index,
+                add=refusal.add,
+            )
+        )
 
     def opened(self, request: Request, rule: str) -> int:
         """A connection goes on to squid; its number, which no other one of the run has meanwhile."""
@@ -150,6 +162,7 @@ class Ledger:
         if passage.is_opened and line.failed and host != passage.request.host:
             # A name that the server's certificate does not hold: squid refuses it before it asks.
             line = line._replace(reason=Reason.NAME_MISMATCH, failed="")
+        verdict = self._verdict_on(line, host, port, passage)
         return Decision(
             host=host,
             port=port,
@@ -157,12 +170,24 @@ class Ledger:
             path=line.path,
             allowed=not line.reason,
             reason=line.reason,
-            rule="" if line.reason else self._engine.judge(host, port).rule,
+            rule=verdict.rule,
+            rule_index=verdict.rule_index,
+            add=verdict.add,
             failed=line.failed,
             bytes_out=line.bytes_out,
             bytes_in=line.bytes_in,
             seconds=line.seconds,
         )
+
+    def _verdict_on(self, line: LogLine, host: str, port: int, passage: Passage) -> Verdict:
+        """What was decided in the helper, found again: squid hands its reason on and no more of it."""
+        if line.method == "CONNECT":
+            verdict = self._engine.judge(host, port)
+        else:
+            scheme = "https" if passage.is_opened else "http"
+            verdict = self._engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
+        is_the_same = (verdict.allowed, verdict.reason) == (not line.reason, line.reason)
+        return verdict if is_the_same else Verdict(allowed=False)
 
     def _write(self, decision: Decision) -> None:
         # The gate's own name is how a sandbox proves its way out; nobody asked for it.

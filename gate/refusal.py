@@ -27,6 +27,9 @@ class Refusal(NamedTuple):
     add: str
     detail: str = ""
     status: int = 403
+    # What decided, where a rule did.
+    rule: str = ""
+    rule_index: int = 0
 
     def sentence(self) -> str:
         """Why, in words."""
@@ -42,8 +45,9 @@ class Refusal(NamedTuple):
 def refusal_of(run: str, host: str, port: int, method: str, path: str, verdict: Verdict) -> Refusal:
     """The refusal that a verdict leads to. The path loses its query: it may hold a secret."""
     status = 400 if verdict.reason == Reason.BAD_REQUEST else 403
+    decided = verdict.rule, verdict.rule_index
     return Refusal(
-        run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, verdict.detail, status=status
+        run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, verdict.detail, status, *decided
     )
 
 

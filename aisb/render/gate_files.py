@@ -212,6 +212,7 @@ def gate_files(
         "allowlist": allowlist(egress.listed_names),
         # squid fills in what the helper said.
         "denied": "403 Access denied by egress policy\n%O",
+        "denied.json": "%O",
         "gate.nft": gate_ruleset(egress.addresses, host_addresses),
         "hosts": f"127.0.0.1 {PROBE_NAME}\n",
         "idle": f"{idle_seconds}\n",

@@ -32,7 +32,7 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
     assert sorted(files) == [
         "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR",
         "ERR_READ_TIMEOUT", "ERR_SECURE_CONNECT_FAIL", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
-        "allowlist", "denied", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
+        "allowlist", "denied", "denied.json", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
     ]  # fmt: skip
     for name, text in files.items():
         golden(f"gate/{name}", text)
