@@ -147,6 +147,9 @@ class Client:
                     upgrade=request.upgrade,
                 )
             )
+        if verdict.allowed and self._engine.is_host(request.host):
+            # aisb itself leads to ports of the host; squid never does.
+            verdict = Verdict(allowed=False, reason=Reason.NOT_LISTED)
         if verdict.allowed:
             self._pass_on(request, verdict.rule, head)
         else:

@@ -104,6 +104,9 @@ def _parse_upgrade(field: str) -> str:
 
 def judge(engine: Engine, question: Question) -> Verdict:
     """Whether squid may go on, by the door at which it asks. Raises ValueError for an unknown door."""
+    if engine.is_host(question.host):
+        # An entry for it is aisb's to serve: squid would dial something of the gate's own.
+        return Verdict(allowed=False, reason=Reason.NOT_LISTED)
     if question.door == EXPLICIT:
         return _judge_explicit(engine, question)
     if question.door == PLAIN:

@@ -59,7 +59,7 @@ HELPER_TUNNEL = without(
     "gate/judging.py", "    if question.door == TLS and not question.sni:\n", "    if question.door == TLS:\n"
 )
 SQUID_TUNNEL = conf("http_access deny connect inside_tls\n")
-NO_PAGES = conf("http_access deny at_tls !connect !bumped_agrees\n")
+NO_PAGES = conf("http_access deny at_tls !connect !wants_json !bumped_agrees\n")
 PRIVATE = conf("http_access deny private\n", "ssl_bump terminate second_look !probe_name private\n")
 NFT_PRIVATE = without("gate.nft", "ip daddr @private4 jump refuse", "")
 TRUST = without("squid.conf", "on_unsupported_protocol", "sslproxy_cert_error allow all\non_unsupported_protocol")

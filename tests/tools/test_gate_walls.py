@@ -48,12 +48,14 @@ HELPER_FOR_HELLOS = (
         "return engine.judge(question.host, question.port)",
     ),
 )
-HELPER_FOR_WEB_PORTS = (("gate/judging.py", "if question.port in WEB_PORTS:", "if False:"),)
+HELPER_FOR_WEB_PORTS = (
+    ("gate/judging.py", "if question.port in WEB_PORTS and not is_address(question.host):", "if False:"),
+)
 LISTED_NAME = conf("http_access deny !listed_name\n")
 LISTED_PORT = conf("http_access deny !listed_port\n")
 NO_WEB_TUNNEL = conf("http_access deny at_explicit connect web_port\n")
-EXPLICIT = conf("http_access deny at_explicit !explicit_agrees\n")
-PLAIN = conf("http_access deny at_plain !plain_agrees\n")
+EXPLICIT = conf("http_access deny at_explicit !wants_json !explicit_agrees\n")
+PLAIN = conf("http_access deny at_plain !wants_json !plain_agrees\n")
 PRIVATE = conf("http_access deny private\n", "ssl_bump terminate second_look !probe_name private\n")
 NFT_PRIVATE = (("gate.nft", "ip daddr @private4 jump refuse", ""),)
 

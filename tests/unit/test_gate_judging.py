@@ -17,7 +17,7 @@ ENGINE = Engine([
     NameEntry("db.test", EXACT, (22, 8080)),
 ], [
     AddressEntry(ip_network("203.0.113.10"), None), AddressEntry(ip_network("2001:db8::10"), 443),
-], (), [
+], [11434], [
     HostPolicy("api.test", (Rule("ALLOW", "GET", "/pub/.*"),)), HostPolicy("two.test", (Rule("ALLOW", "*", "/.*"),)),
 ])  # fmt: skip
 RUN = "fd00::1a2b:3c4d"
@@ -106,6 +106,10 @@ def test_what_squid_may_do(line: str, expected: str) -> None:
         ("CONNECT %5B2001:db8::10%5D 22 - %5B2001:db8::10%5D:22 - - explicit", "ERR port"),
         ("CONNECT %5B2001:db8::11%5D 443 - %5B2001:db8::11%5D:443 - - explicit", "ERR direct-address"),
         ("CONNECT %5Ballowed.test%5D 22 - - - - explicit", "ERR bad-request"),
+        # The engine allows it, and aisb serves it: squid never does.
+        ("CONNECT host.aisb.internal 11434 - host.aisb.internal:11434 - - explicit", "ERR not-listed"),
+        ("GET host.aisb.internal 11434 http host.aisb.internal:11434 - - explicit", "ERR not-listed"),
+        ("CONNECT 127.0.0.1 11434 - 127.0.0.1:11434 - - explicit", "ERR not-listed"),
         ("CONNECT api.test 443 - api.test:443 api.test:443 api.test hello", "ERR path"),
         ("CONNECT api.test 443 - api.test:443 api.test:443 two.test bump", "ERR name-mismatch"),
         ("CONNECT api.test 443 - api.test:443 api.test:443 - bump", "ERR not-tls"),
