@@ -28,12 +28,6 @@ def entry_for(host: str, port: int) -> str:
     return host if port in WEB_PORTS else f"{host}:{port}"
 
 
-def narrowest_entry_for(host: str, port: int) -> str:
-    """The `--allow` entry that would let this very host be reached at a port and no other; "" where none would."""
-    entry = entry_for(host, port)
-    return f"exact:{entry}" if entry and not is_own(host) and not is_address(host) else entry
-
-
 def _address_entry_for(text: str, port: int) -> str:
     address = ip_address(text)
     is_nowhere = address.is_loopback or address.is_multicast or address.is_unspecified

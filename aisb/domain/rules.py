@@ -28,7 +28,7 @@ from aisb.domain.names import (
     WEB_PORTS,
     NameEntry,
 )
-from aisb.domain.proposals import entry_for, narrowest_entry_for
+from aisb.domain.proposals import entry_for
 from aisb.domain.verdict import SENTENCES, Failure, Reason, Verdict
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ __all__ = [
     "Verdict",
     "entry_for",
     "honest_request",
-    "narrowest_entry_for",
 ]
 
 
