@@ -199,6 +199,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         home_volume=plan.home_volume,
         net=plan.net,
         names=plan.names,
+        addresses=plan.addresses,
         gate=plan.gate_key[:12],
         warm=gate is not None and gate.warm,
     )

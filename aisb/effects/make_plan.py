@@ -70,12 +70,14 @@ def need_images(question: Question, shop: Workshop) -> ImageNames:
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
     """The whole plan: every rendered text and every name."""
     gate_conf = _gate_files(policy, question, seccomp) if policy.net == ALLOW else {}
+    egress = policy.egress
     return Plan(
         net=policy.net,
         user=question.user,
         home_volume=policy.home_volume,
         policy_lines=policy_lines(policy),
-        names=len(policy.names),
+        names=len(egress.names) + len(egress.rules),
+        addresses=len(egress.addresses),
         sandbox_image=images.sandbox,
         gate_image=images.gate,
         seccomp=seccomp,

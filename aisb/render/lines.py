@@ -23,6 +23,8 @@ class _Event(NamedTuple):
     host: str
     port: int
     what: str
+    # The rule that would have allowed it, where a method or a path was refused.
+    add: str = ""
 
 
 class StartView(NamedTuple):
@@ -34,6 +36,7 @@ class StartView(NamedTuple):
     home_volume: str
     net: str
     names: int
+    addresses: int
     gate: str
     warm: bool
 
@@ -59,7 +62,8 @@ def _reachable(view: StartView) -> str:
             "WARNING: --net full: everything but this host's loopback can be reached, nothing is filtered or recorded"
         )
     names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
-    return f"allow {names}, 0 addresses; gate {view.gate} {'warm' if view.warm else 'started'}"
+    addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
+    return f"allow {names}, {addresses}; gate {view.gate} {'warm' if view.warm else 'started'}"
 
 
 def _short(path: str, home: str) -> str:
@@ -73,7 +77,7 @@ def denial_lines(audit: Iterable[str]) -> list[str]:
     Then what was allowed and came to nothing all the same.
     """
     records = [_record(line) for line in audit]
-    denied = Counter(_place_and(record, "reason") for record in records if _is_denial(record))
+    denied = Counter(_denial(record) for record in records if _is_denial(record))
     failed = Counter(_place_and(record, "failed") for record in records if record.get("failed"))
     return [*_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
 
@@ -94,9 +98,19 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
     return _Event(str(record.get("host")), port if isinstance(port, int) else 0, str(record.get(key)))
 
 
+def _denial(record: dict[str, object]) -> _Event:
+    event = _place_and(record, "reason")
+    add = record.get("add")
+    is_rule = (
+        event.what in (Reason.METHOD, Reason.PATH) and isinstance(add, str) and add.isascii() and add.isprintable()
+    )
+    return event._replace(add=str(add)) if is_rule else event
+
+
 def _denial_line(event: _Event, times: str) -> str:
-    host, port, reason = event
-    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_host(host) else ""
+    host, port, reason, entry = event
+    if reason in _CURABLE and _is_host(host):
+        entry = entry_for(host, port or WEB_PORTS[0])
     cure = f"to allow it, add: --allow {_quoted(entry)}" if entry else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
@@ -110,8 +124,10 @@ def _where(event: _Event) -> str:
 
 
 def _quoted(entry: str) -> str:
-    # What a shell would read as a pattern is an IPv6 address; the module costs a start some milliseconds.
-    return f"'{entry}'" if "[" in entry else entry
+    # Only here: the module costs a start some milliseconds.
+    from shlex import quote
+
+    return quote(entry)
 
 
 def _is_host(host: str) -> bool:
