@@ -25,7 +25,7 @@ HOST4 = "203.0.113.2"
 ENTRIES = (
     f"{V4}", f"[{V6}]:443", f"[{V6}]:5432", "203.0.113.12:80", "10.0.0.0/8:5432", "10.0.0.0/8:80", "192.168.1.1:22",
     "169.254.169.254:80", "fd00::/16", "100.64.0.0/10",
-    "listed.test", "listed.test:5432", "both.test", "metadata.test", "metadata6.test", "guarded.test", "host.test",
+    "listed.test", "listed.test:5432", "both.test", "metadata.test", "metadata6.test", "guarded.test", "host.test", "turning.test",
     "carried.test",
 )  # fmt: skip
 POLICY = allowing(*ENTRIES)
@@ -208,6 +208,18 @@ def test_of_two_addresses_behind_a_name_only_the_open_one_is_dialled(path: str, 
     for _ in range(4):
         say(path, get_and_close("http://both.test/"))
     assert {where for where, _, _ in world.arrived()} <= {"10.0.0.5"}
+
+
+def test_a_name_that_turns_to_a_private_address(path: str, world: World) -> None:
+    """Allowed and answered at first, then its name server says something else (A36)."""
+    for turned in ("10.0.0.5", "169.254.169.254", "127.0.0.1"):
+        world.answer(ZONE | {"turning.test": [V4]})
+        wait_for(lambda: https(path, "turning.test:443", "turning.test").status == 200, "it leads to a public address")
+        world.forget()
+        world.answer(ZONE | {"turning.test": [turned]})
+        wait_for(lambda: https(path, "turning.test:443", "turning.test").status == 0, f"it leads to {turned}")
+        assert {address for address, _, _ in world.arrived()} <= {V4}
+    world.answer(ZONE)
 
 
 def test_an_unlisted_name_that_leads_to_an_address_with_an_entry(path: str, gate: GateBox, world: World) -> None:
