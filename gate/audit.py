@@ -12,7 +12,7 @@ import os
 import time
 from typing import NamedTuple
 
-from aisb.domain.rules import Reason
+from aisb.domain.rules import CUT_OFF, Reason
 
 LARGEST_AUDIT = 16 * 1024 * 1024
 _LONGEST_TEXT = 1024
@@ -63,7 +63,7 @@ class Audit:
             return
         line = self._line(decision)
         if len(line) > self._left:
-            line = self._line(Decision("", 0, "AUDIT", "", allowed=False, reason=Reason.LIMIT, rule=""))
+            line = self._line(Decision("", 0, CUT_OFF, "", allowed=False, reason=Reason.LIMIT, rule=""))
             self._left = 0
         self._left -= len(line)
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 from typing import NamedTuple
 
 from aisb.domain.hosts import is_address, parse_authority, parse_port
@@ -16,6 +17,7 @@ from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
 from gate.refusal import json_of, refusal_of, text_of
 from gate.squid_log import AGREED, bare, with_brackets
+from gate.turns import Turns
 
 # channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
 _FIELDS = 12
@@ -189,14 +191,31 @@ def _escaped(text: str) -> bytes:
 
 
 def serve(policy_path: str, source: int, sink: int) -> None:
-    """Answer what comes in on descriptor `source`, many lines at a time, until it ends."""
+    """Answer what comes in on descriptor `source`, each line in its run's turn, until it ends."""
     with open(policy_path, encoding="utf-8") as file:
         engine = Engine.from_json(file.read())
+    turns = Turns()
     rest = b""
-    while data := os.read(source, 65536):
-        *lines, rest = (rest + data).split(b"\n")
-        answers = b"".join(answer(engine, line) for line in lines)
+    while True:
+        ready, _, _ = select.select([source], [], [], turns.wait_seconds())
+        answers = b"".join(answer(engine, line) for line in turns.due())
+        if ready:
+            data = os.read(source, 65536)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            answers += b"".join(_answer_in_turn(engine, turns, line) for line in lines)
+            # squid's lines end; one that grows without end is none of its.
+            rest = rest[-_LONGEST_LINE:]
         while answers:
             answers = answers[os.write(sink, answers) :]
-        # squid's lines end; one that grows without end is none of its.
-        rest = rest[-_LONGEST_LINE:]
+
+
+def _answer_in_turn(engine: Engine, turns: Turns, line: bytes) -> bytes:
+    is_due = turns.take(line)
+    if is_due is None:
+        # Judged all the same; squid cuts what it would have let through.
+        return answer(engine, line).replace(
+            b" OK log=" + AGREED.encode(), b" OK too_many_=yes log=" + Reason.LIMIT.encode(), 1
+        )
+    return answer(engine, line) if is_due else b""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+_STEP_SECONDS = 0.005
 
 
 def receive(socket: _socket.socket, most: int) -> bytes | None:
@@ -28,6 +29,10 @@ def receive(socket: _socket.socket, most: int) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _nothing() -> None:
+    """What has to be undone for a loop that is nobody's part."""
 
 
 class Timer:
@@ -52,6 +57,7 @@ class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
+        self._leave: Callable[[], None] = _nothing
         # One queue a duration: timers of one duration fall due in the order in which they were set.
         self._timers: dict[float, dict[int, Timer]] = {}
 
@@ -75,15 +81,29 @@ class Loop:
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run `action` once, in `seconds` or a little later."""
+        # Rounded up: who asks for ever other durations would have a queue for each.
+        seconds = -(-seconds // _STEP_SECONDS) * _STEP_SECONDS
         return Timer(self._timers.setdefault(seconds, {}), time.monotonic() + seconds, action)
+
+    def share(self, most: int) -> Loop:
+        """
+        A loop for one party of many: its timers are ours, and no more than `most` of its events are dealt with a turn.
+
+        The kernel hands them out in turn, so none of them waits for ever.
+        """
+        part = Loop()
+        part._timers = self._timers
+
+        def on_ready(_events: int) -> None:
+            part._deal_with(part._epoll.poll(0, most))
+
+        self.watch(part._epoll.fileno(), READ, on_ready)
+        part._leave = lambda: self.forget(part._epoll.fileno())
+        return part
 
     def run_once(self, longest_seconds: float | None = None) -> None:
         """Wait until something is ready or due, and deal with all that is."""
-        for descriptor, events in self._epoll.poll(self._wait_seconds(longest_seconds)):
-            # A handler may close others of this round: then there is nobody left to tell.
-            handler = self._handlers.get(descriptor)
-            if handler is not None:
-                handler(events)
+        self._deal_with(self._epoll.poll(self._wait_seconds(longest_seconds)))
         self._run_due()
 
     def run(self) -> None:
@@ -93,7 +113,15 @@ class Loop:
 
     def close(self) -> None:
         """Let go of the kernel's part."""
+        self._leave()
         self._epoll.close()
+
+    def _deal_with(self, ready: list[tuple[int, int]]) -> None:
+        for descriptor, events in ready:
+            # A handler may close others of this round: then there is nobody left to tell.
+            handler = self._handlers.get(descriptor)
+            if handler is not None:
+                handler(events)
 
     def _first_timers(self) -> list[Timer]:
         return [next(iter(queue.values())) for queue in self._timers.values() if queue]
@@ -107,7 +135,9 @@ class Loop:
 
     def _run_due(self) -> None:
         now = time.monotonic()
-        for queue in list(self._timers.values()):
+        for seconds, queue in list(self._timers.items()):
+            if not queue:
+                del self._timers[seconds]
             while queue:
                 timer = next(iter(queue.values()))
                 if timer.due > now:

@@ -32,6 +32,8 @@ _BACKLOG = 1024
 _ACCEPTS_A_TURN = 64
 # How long a full gate leaves newcomers in their queue before it looks again.
 _FULL_SECONDS = 0.05
+# However many of a run's connections have something to say, the other runs' are heard in between.
+_EVENTS_A_TURN = 32
 
 
 _LIMITS = Limits()
@@ -51,11 +53,12 @@ class Run:
         has_room: Callable[[], bool],
         limits: Limits = _LIMITS,
     ) -> None:
-        self._loop = loop
+        self._loop = loop = loop.share(_EVENTS_A_TURN)
         self._run = run
         self._engine = engine
         self._limits = limits
         self._clients: set[Client] = set()
+        self._is_over = False
         self._has_room = has_room
         self._bucket = Bucket(limits)
         self._path = f"{directory}/s/gate.sock"
@@ -66,6 +69,7 @@ class Run:
             self._listener = listen_at(self._path, 0o666, _BACKLOG)
         except BaseException:
             self._audit.close()
+            loop.close()
             raise
         loop.watch(self._listener.fileno(), READ, self._on_client)
 
@@ -83,6 +87,8 @@ class Run:
 
         def on_empty() -> None:
             self._audit.close()
+            self._is_over = True
+            self._let_go()
             then(*self._ledger.counts)
 
         self._ledger.when_empty(on_empty)
@@ -112,10 +118,19 @@ class Run:
 
     def _take_in(self, socket: ClientEnd) -> None:
         is_one_too_many = len(self._clients) >= self._limits.at_once
-        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._bucket, self._clients.discard)
+        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._bucket, self._on_done)
         self._clients.add(client)
         if is_one_too_many:
             client.refuse_at_once()
+
+    def _on_done(self, client: Client) -> None:
+        self._clients.discard(client)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        # The last words to a client may take longer than its record.
+        if self._is_over and not self._clients:
+            self._loop.close()
 
     def _pause(self, seconds: float) -> None:
         self._loop.forget(self._listener.fileno())

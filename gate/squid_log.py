@@ -15,6 +15,12 @@ _FIELDS = 16
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
 # squid has encoded the path once more for its line, the percent sign too.
 _ENCODED = re.compile("%([0-9A-F]{2})")
+# squid's names of what goes wrong with a host; the pages of aisb/render/gate_files.py, and a test compares them.
+UNREACHED = frozenset({
+    "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR", "ERR_READ_TIMEOUT",
+    "ERR_SECURE_CONNECT_FAIL", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
+})  # fmt: skip
+_SQUIDS_OWN = "/squid-internal-"
 # What the helper gives as its reason when it agrees: a refusal after that is squid's own, for the address.
 AGREED = "ok"
 
@@ -50,7 +56,7 @@ def parse_line(line: bytes) -> LogLine | None:
     if not method and status == "0":
         # The end of a connection on which nothing was asked.
         return None
-    reason = _reason(status, outcome, error, mode, said)
+    reason = _reason(status, outcome, error, mode, said, server, path)
     failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(error, server)
     return LogLine(
         run=run_of(source),
@@ -88,7 +94,7 @@ def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
     if not status.startswith("5"):
         return False
     # squid 5 writes 500 about a tunnel that went well.
-    return bool(error) or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
+    return error in UNREACHED or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
 
 
 def _failure(error: str, server: str) -> str:
@@ -102,14 +108,20 @@ def _plain(field: str) -> str:
     return "" if field == "-" else field
 
 
-def _reason(status: str, outcome: str, error: str, mode: str, said: str) -> str:
+def _reason(status: str, outcome: str, error: str, mode: str, said: str, server: str, path: str) -> str:
     if "DENIED" in outcome or mode == "terminate":
+        if path.startswith(_SQUIDS_OWN):
+            # Refused before anybody was asked: what was said is about an earlier request of the connection.
+            return Reason.BAD_REQUEST
         if said == AGREED:
             return Reason.PRIVATE_ADDRESS
-        return said if said in _REASONS else Reason.NOT_LISTED
+        return said if said in _REASONS else Reason.BAD_REQUEST
     if error == "ERR_PROTOCOL_UNKNOWN" and mode == "peek":
         return Reason.NOT_TLS
     if outcome.startswith("NONE_NONE") and status[:1] == "4":
         # Answered by squid itself: it could make nothing of it.
+        return Reason.BAD_REQUEST
+    if error.startswith("ERR_") and error not in UNREACHED and status[:1] == "5" and not server:
+        # Neither could it here: it asked nobody.
         return Reason.BAD_REQUEST
     return ""

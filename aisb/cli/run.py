@@ -218,4 +218,6 @@ def _finish(request: Request, ended: Ended, clock: Clock) -> int:
         clock.mark("clean-up")
         for line in timing_lines(sorted([*clock.marks, *ended.outcome.phases.items()], key=lambda mark: mark[1])):
             say(line)
+    if ended.outcome.unwritten:
+        say(ended.outcome.unwritten)
     return ended.outcome.exit_code()

@@ -125,6 +125,7 @@ GATE_PROGRAMS = (
         "refusal",
         "runs",
         "squid_log",
+        "turns",
     ),
 )
 PROGRAMS = {SANDBOX: SANDBOX_PROGRAMS, GATE: GATE_PROGRAMS}

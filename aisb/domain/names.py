@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-WEB_PORTS = (80, 443)
+TLS_PORT = 443
+WEB_PORTS = (80, TLS_PORT)
 
 OWN_SUFFIX = "aisb.internal"
 # Answered inside the gate itself: every start proves the way through with it, and no host of the user's is asked.

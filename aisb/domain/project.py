@@ -34,10 +34,8 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
         raise UsageError(f"{path} holds credentials, not a project", hint)
     for directory in own:
         if _is_within(path, directory) or _is_within(directory, path):
-            raise UsageError(
-                f"{path} holds or lies in {directory}, which decides what a sandbox may do or what runs outside of it",
-                hint,
-            )
+            what = "" if path == directory else f"holds or lies in {directory}, which "
+            raise UsageError(f"{path} {what}decides what a sandbox may do or what runs outside of it", hint)
     return path
 
 

@@ -23,7 +23,8 @@ def entry_for(host: str, port: int) -> str:
         return _address_entry_for(host, port)
     if host == HOST_NAME:
         return f"host:{port}"
-    if is_own(host) or host == "localhost" or host.endswith(".localhost"):
+    # Below a top-level name are many owners: the parser takes no such entry.
+    if is_own(host) or "." not in host or host.endswith(".localhost"):
         return ""
     return host if port in WEB_PORTS else f"{host}:{port}"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aisb.domain.addresses import AddressEntry, AddressTable
 from aisb.domain.egress import VERSION, EgressPolicy, read_policy
 from aisb.domain.hosts import canonical_host, canonical_name, is_address, parents_of
-from aisb.domain.http_request import HttpRequest, honest_request, names_agree, upgrade_fault
+from aisb.domain.http_request import HTTP, HttpRequest, honest_request, names_agree, upgrade_fault
 from aisb.domain.http_rules import HostPolicy, HostRules
 from aisb.domain.names import (
     BELOW,
@@ -24,12 +24,13 @@ from aisb.domain.names import (
     OWN_SUFFIX,
     PROBE_NAME,
     PROBED,
+    TLS_PORT,
     TREE,
     WEB_PORTS,
     NameEntry,
 )
 from aisb.domain.proposals import entry_for
-from aisb.domain.verdict import SENTENCES, Failure, Reason, Verdict
+from aisb.domain.verdict import CUT_OFF, SENTENCES, Failure, Reason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # The engine and the words in which it is asked and answers.
 __all__ = [
     "BELOW",
+    "CUT_OFF",
     "EXACT",
     "HOST_NAME",
     "MATCHES",
@@ -44,6 +46,7 @@ __all__ = [
     "PROBED",
     "PROBE_NAME",
     "SENTENCES",
+    "TLS_PORT",
     "TREE",
     "VERSION",
     "WEB_PORTS",
@@ -173,6 +176,9 @@ class Engine:
             return verdict
         if not names_agree(request):
             return Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
+        if request.scheme == HTTP and request.port == TLS_PORT and not is_address(request.host):
+            # Nothing but TLS goes to this port of a name, by whatever way.
+            return Verdict(allowed=False, reason=Reason.NOT_TLS)
         if fault := upgrade_fault(request):
             return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
         if self.is_bumped(request.host):

@@ -27,6 +27,10 @@ class Reason:
     BAD_REQUEST = "bad-request"
 
 
+# The method of the last line of a record that is full.
+CUT_OFF = "AUDIT"
+
+
 class Failure:
     """Why nothing came of what was allowed: a word in the audit."""
 

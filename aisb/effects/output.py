@@ -1,8 +1,8 @@
 """
-Stand between podman and readers that may leave.
+Stand between podman and readers that may leave, and disks that may be full.
 
-podman takes a reader's leave for a failure of its own: it says so, in its own words on the command's stderr, and
-exits with a code of its own. So where stdout or stderr is a pipe or a socket, podman gets a pipe of ours.
+podman takes that for a failure of its own: it says so, in its own words on the command's stderr, and exits with a
+code of its own. So it gets a pipe of ours; but a terminal that is the sandbox's as well it gets as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import _thread
 import os
 import select
-import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,12 +23,14 @@ class Outlets:
     The pipes that podman writes to, and the threads that pass on what comes.
 
     `left` can be read when a reader has left; what the command goes on to write is thrown away then. `done` can be
-    read when everything has been passed on.
+    read when everything has been passed on. `failed` is the stream that could not be written, and why.
     """
 
     def __init__(self, pairs: Mapping[int, tuple[int, int]]) -> None:
         self.descriptors = {number: write_end for number, (_, write_end) in pairs.items()}
         self._targets = {read_end: number for number, (read_end, _) in pairs.items()}
+        self._is_muted = False
+        self.failed: tuple[int, OSError] | None = None
         self.left, self._leave = os.pipe2(os.O_CLOEXEC)
         self.done, self._finish = os.pipe2(os.O_CLOEXEC)
         self._over, self._end = os.pipe2(os.O_CLOEXEC)
@@ -42,6 +43,10 @@ class Outlets:
             finish = os.dup(self._finish)
             _thread.start_new_thread(self._pass_on, (read_end, number, finish))
         os.close(self._finish)
+
+    def mute(self) -> None:
+        """Throw away what comes from now on: podman's words about an end that is our doing."""
+        self._is_muted = True
 
     def end(self) -> None:
         """podman has ended: what is in the pipes now is all, whoever else may hold them."""
@@ -57,39 +62,39 @@ class Outlets:
             data = os.read(source, _PIECE)
             if not data:
                 break
-            if is_read and not _write(target, data):
-                is_read = False
-                os.write(self._leave, b".")
+            if is_read and not self._is_muted:
+                is_read = self._write(target, data)
         os.close(finish)
 
+    def _write(self, target: int, data: bytes) -> bool:
+        """Write all of it, however long that takes; False, and a sign in `left`, where it cannot be written."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(target, view) :]
+            except BlockingIOError:
+                # The caller shares the file with somebody who does not like to wait.
+                select.select([], [target], [])
+            except OSError as error:
+                if not isinstance(error, BrokenPipeError):
+                    self.failed = (target, error)
+                os.write(self._leave, b".")
+                return False
+        return True
 
-def open_outlets() -> Outlets:
+
+def open_outlets(*, terminal: bool) -> Outlets:
     """
-    The outlets of this process's stdout and stderr.
+    The outlets of this process's stdout and stderr; of stderr alone where the sandbox has the `terminal` on stdout.
 
-    Where both are one pipe podman gets one as well: what was written in turn stays in turn.
+    Where both are one file podman gets one pipe: what was written in turn stays in turn.
     """
     pairs: dict[int, tuple[int, int]] = {}
     known: dict[tuple[int, int], tuple[int, int]] = {}
-    for number in (1, 2):
+    for number in (2,) if terminal else (1, 2):
         status = os.fstat(number)
-        if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
-            place = (status.st_dev, status.st_ino)
-            if place not in known:
-                known[place] = os.pipe2(os.O_CLOEXEC)
-            pairs[number] = known[place]
+        place = (status.st_dev, status.st_ino)
+        if place not in known:
+            known[place] = os.pipe2(os.O_CLOEXEC)
+        pairs[number] = known[place]
     return Outlets(pairs)
-
-
-def _write(target: int, data: bytes) -> bool:
-    """Write all of it, however long that takes; False where nobody reads any more."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(target, view) :]
-        except BlockingIOError:
-            # The caller shares the file with somebody who does not like to wait.
-            select.select([], [target], [])
-        except OSError:
-            return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import selectors
@@ -9,10 +10,18 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.effects.guardian import kill_first_process
 from aisb.effects.output import Outlets, open_outlets
 from aisb.effects.process import spawn
-from aisb.effects.signals import STOPS, listening
-from aisb.effects.terminal import LOOK_SECONDS, Job, Terminal, terminal_kept, terminal_to_lend
+from aisb.effects.signals import STOPS, ending, listening
+from aisb.effects.terminal import (
+    LOOK_SECONDS,
+    Job,
+    Terminal,
+    not_stopped_for_it,
+    terminal_kept,
+    terminal_to_lend,
+)
 from aisb.errors import Unavailable, Unprotected
 
 if TYPE_CHECKING:
@@ -24,6 +33,9 @@ _REFUSED = "refused "
 _LONGEST_PHASES = 65536
 _TROUBLE = frozenset({125, 126, 127})
 _LOOK_AFTER_SECONDS = 3.0
+# While a sandbox starts: how often it is looked at, and how late we may hear of a signal that ended podman too.
+_START_LOOK_SECONDS = 0.01
+_LATE_SECONDS = 0.05
 _ENDED_BY_US = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
 
 
@@ -33,6 +45,8 @@ class Outcome(NamedTuple):
     status: int
     phases: dict[str, float]
     refusal: str
+    # Why the command's output could not be written, in words; "" where it could, or where stderr is what fails.
+    unwritten: str = ""
 
     def exit_code(self) -> int:
         """
@@ -103,17 +117,16 @@ def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]
     `kill` ends the container, where it does not follow a signal in time or podman may have left it behind.
     """
     phases, theirs = os.pipe2(os.O_CLOEXEC)
-    outlets = open_outlets()
     terminal = terminal_to_lend() if wiring.terminal else None
+    outlets = open_outlets(terminal=wiring.terminal)
     with terminal_kept(), listening(stops=terminal is None) as noted:
         if terminal:
             terminal.wait_for_it()
-        child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
+        with not_stopped_for_it() if terminal else contextlib.nullcontext():
+            child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
         os.close(theirs)
         outlets.start()
-        sandbox = _Sandbox(child, phases, noted, outlets, Job(wiring.pid_file), kill)
-        if terminal:
-            terminal.lend(child)
+        sandbox = _Sandbox(child, phases, noted, outlets, wiring.pid_file, kill)
         status = sandbox.wait(terminal)
         if terminal:
             terminal.take_back(child)
@@ -126,18 +139,21 @@ class _Sandbox:
     """A running podman, and all that may be heard of it meanwhile."""
 
     def __init__(
-        self, child: int, phases: int, noted: int, outlets: Outlets, job: Job, kill: Callable[[], None]
+        self, child: int, phases: int, noted: int, outlets: Outlets, pid_file: str, kill: Callable[[], None]
     ) -> None:
         self._child = child
         self._phases = phases
         self._noted = noted
         self._outlets = outlets
-        self._job = job
+        self._job = Job(pid_file)
+        self._pid_file = pid_file
         self._kill = kill
+        self._has_begun = False
         self._lines = Lines()
         self._deadline: float | None = None
         self._reader_left = False
         self._told = 0
+        self._was_signalled = False
         self._look_until = 0.0
 
     def wait(self, terminal: Terminal | None) -> int:
@@ -151,14 +167,18 @@ class _Sandbox:
                 ready = {key.fd for key, _ in selector.select(self._timeout(terminal))}
                 if self._phases in ready and not _drain(self._phases, self._lines):
                     selector.unregister(self._phases)
-                self._obey(ready)
-                if terminal and EXEC in self._lines.phases and not self._told:
+                if not self._has_begun:
+                    self._follow_start(terminal)
+                self._obey(ready, terminal)
+                if terminal and self._has_begun and EXEC in self._lines.phases and not self._told:
                     self._suspend(terminal)
                 if time.monotonic() < self._look_until:
                     self._job.resume()
             while self._phases in selector.get_map() and _drain(self._phases, self._lines):
                 pass
         os.close(ended)
+        if EXEC not in self._lines.phases:
+            self._told = self._told or self._late_signal()
         if EXEC in self._lines.phases:
             self._lines.phases["command"] = time.monotonic()
         return os.waitpid(self._child, 0)[1]
@@ -172,41 +192,90 @@ class _Sandbox:
         """How it ended, with nothing left of it."""
         code = _exit_status(status)
         # podman that was killed or in trouble may have left its container, and a command that says the same has not.
-        if os.WIFSIGNALED(status) or code in _TROUBLE:
+        # A signal may have come before it was ready to pass one on: it ends then, and leaves the command running.
+        if os.WIFSIGNALED(status) or code in _TROUBLE or self._was_signalled:
             self._kill()
         if self._reader_left and code in _ENDED_BY_US:
-            code = 128 + signal.SIGPIPE
+            code = 1 if self._outlets.failed else 128 + signal.SIGPIPE
         if self._told:
             code = 128 + self._told
-        return Outcome(code, self._lines.phases, self._lines.refusal)
+        if self._outlets.failed and code == 0:
+            code = 1
+        refusal = "" if self._told else self._lines.refusal
+        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets))
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
+        if not self._has_begun and (terminal or self._told or EXEC in self._lines.phases):
+            times.append(_START_LOOK_SECONDS)
         if self._deadline is not None:
             times.append(max(0.0, self._deadline - time.monotonic()))
         return min(times, default=None)
 
-    def _obey(self, ready: set[int]) -> None:
+    def _follow_start(self, terminal: Terminal | None) -> None:
+        """
+        Until the command is there no signal reaches it: podman may not pass it on, nor its init die of it.
+
+        So one ends the run, and the keys of a terminal are kept for that.
+        """
+        if self._told:
+            if self._job.is_made():
+                kill_first_process(self._pid_file)
+        elif (EXEC in self._lines.phases and self._job.is_there()) or self._job.is_over():
+            self._has_begun = terminal is None or terminal.hand_over(self._child)
+        elif terminal:
+            terminal.keep_keys()
+
+    def _end_start(self, number: int, terminal: Terminal | None) -> None:
+        if not self._told:
+            self._told = number
+            self._outlets.mute()
+            self._give_grace()
+            # It may have stopped, to read from a terminal that it cannot have in the background.
+            can_follow = terminal is None or terminal.is_ours()
+            os.kill(self._child, signal.SIGTERM if can_follow else signal.SIGKILL)
+            if terminal and can_follow:
+                terminal.hand_over(self._child)
+
+    def _late_signal(self) -> int:
+        """A signal that ended podman as well, and of which we had not heard yet; 0 where there is none."""
+        arrived = signal.sigtimedwait(ending(), 0)
+        if arrived:
+            return arrived.si_signo
+        is_there = select.select([self._noted], [], [], _LATE_SECONDS)[0]
+        return os.read(self._noted, 64)[0] if is_there else 0
+
+    def _obey_signals(self, terminal: Terminal | None) -> None:
+        arrived = os.read(self._noted, 64)
+        for number, from_terminal in zip(arrived[::2], arrived[1::2], strict=True):
+            self._was_signalled = self._was_signalled or number not in STOPS
+            if number in STOPS:
+                self._stop()
+            elif not self._has_begun:
+                self._end_start(number, terminal)
+                continue
+            elif not from_terminal:
+                os.kill(self._child, number)
+            if number in (signal.SIGTERM, signal.SIGHUP):
+                self._give_grace()
+
+    def _obey(self, ready: set[int], terminal: Terminal | None) -> None:
         """
         Tell podman to end, which tells the command, where we are told to or nobody reads any more.
 
         What the terminal sends has reached podman already. After the time of grace the container is killed.
         """
         if self._noted in ready:
-            arrived = os.read(self._noted, 64)
-            for number, from_terminal in zip(arrived[::2], arrived[1::2], strict=True):
-                if number in STOPS:
-                    self._stop()
-                elif not from_terminal:
-                    os.kill(self._child, number)
-                if number in (signal.SIGTERM, signal.SIGHUP):
-                    self._give_grace()
+            self._obey_signals(terminal)
         if self._outlets.left in ready:
             os.read(self._outlets.left, 64)
             self._reader_left = True
-            os.kill(self._child, signal.SIGTERM)
+            if not self._job.terminate() and not self._job.is_over():
+                os.kill(self._child, signal.SIGTERM)
             self._give_grace()
         if self._deadline is not None and time.monotonic() >= self._deadline:
+            if not self._has_begun:
+                os.kill(self._child, signal.SIGKILL)
             self._kill()
             self._deadline = time.monotonic() + GRACE_SECONDS
 
@@ -237,6 +306,11 @@ class _Sandbox:
 
     def _give_grace(self) -> None:
         self._deadline = self._deadline or time.monotonic() + GRACE_SECONDS
+
+
+def _unwritten(outlets: Outlets) -> str:
+    number, error = outlets.failed or (0, None)
+    return f"stdout: {error.strerror}" if error and number == 1 else ""
 
 
 def _drain(phases: int, lines: Lines) -> bool:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# What the init is called while its container is being made.
+_RUNTIMES = ("crun", "runc")
 # How often a command with a terminal is looked at: nobody tells us that it has stopped.
 LOOK_SECONDS = 0.25
 _AGAIN_SECONDS = 0.05
@@ -47,6 +49,38 @@ class Terminal:
 
     def __init__(self) -> None:
         self._before = termios.tcgetattr(sys.stdin)
+        self._raw: list[int | list[bytes | int]] = []
+
+    def is_ours(self) -> bool:
+        """Whether we are in the foreground."""
+        return _is_in_foreground()
+
+    def keep_keys(self) -> None:
+        """
+        Until the command is there, which they are for: have ^C be a signal, and to us.
+
+        podman has made the terminal raw by then, from our background, and has nobody to pass a key on to.
+        """
+        attributes = termios.tcgetattr(sys.stdin)
+        if self._before[3] & termios.ISIG and not attributes[3] & termios.ISIG and _is_in_foreground():
+            self._raw = [*attributes]
+            attributes[3] |= termios.ISIG
+            _set(attributes)
+
+    def hand_over(self, podman: int) -> bool:
+        """
+        Let podman have it and the keys, as it has set it, and go on where it stopped to read from it.
+
+        False where somebody else has it, which stops us; to be tried again.
+        """
+        if not self.is_ours():
+            os.kill(0, signal.SIGTTOU)
+            return False
+        if self._raw:
+            _set(self._raw)
+        self.lend(podman)
+        _go_on(podman)
+        return True
 
     def wait_for_it(self) -> None:
         """Stop until we are in the foreground, as any program does that needs the terminal."""
@@ -55,7 +89,7 @@ class Terminal:
 
     def lend(self, podman: int) -> None:
         """Let podman have it."""
-        with _not_stopped_for_it(), contextlib.suppress(OSError):
+        with not_stopped_for_it(), contextlib.suppress(OSError):
             os.tcsetpgrp(sys.stdin.fileno(), podman)
 
     def take_back(self, podman: int) -> None:
@@ -80,9 +114,14 @@ class Terminal:
             os.kill(0, signal.SIGTTIN)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, raw)
         self.lend(podman)
-        for number in (signal.SIGCONT, signal.SIGWINCH):
-            os.killpg(podman, number)
+        _go_on(podman)
         return True
+
+
+def _go_on(podman: int) -> None:
+    for number in (signal.SIGCONT, signal.SIGWINCH):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(podman, number)
 
 
 def terminal_to_lend() -> Terminal | None:
@@ -101,6 +140,22 @@ class Job:
         self._pid_file = pid_file
         self._init = ""
 
+    def is_there(self) -> bool:
+        """Whether the init has become one that passes signals on, and has started the command."""
+        group, _, _ = self._look()
+        return bool(group) or not self._init
+
+    def is_made(self) -> bool:
+        """Whether the init is more than the runtime's own process, whose end the runtime would report as an error."""
+        self._look()
+        return bool(self._init) and not _read(f"/proc/{self._init}/comm").startswith(_RUNTIMES)
+
+    def is_over(self) -> bool:
+        """Whether the init has been there and has ended."""
+        self._look()
+        state = _read(f"/proc/{self._init}/stat").rpartition(")")[2].split()[:1]
+        return bool(self._init) and state in ([], ["Z"], ["X"])
+
     def stopped(self) -> int:
         """
         The command's process group, if it is stopped and nobody in the sandbox will continue it; 0 otherwise.
@@ -118,18 +173,28 @@ class Job:
         """Continue it, if it is stopped."""
         self._send(self.stopped(), signal.SIGCONT)
 
+    def terminate(self) -> bool:
+        """Tell it to end; past podman, which says so if it has ended meanwhile. False where it is not there."""
+        group, _, _ = self._look()
+        self._send(group, signal.SIGTERM)
+        return bool(group)
+
     def _send(self, group: int, number: signal.Signals) -> None:
         if group:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, number)
 
     def _look(self) -> tuple[int, str, int]:
-        """Its group, its state, and which group has the sandbox's terminal; the init's first child with a group."""
+        """
+        Its group, its state, and which group has the sandbox's terminal.
+
+        The init's first child that leads a group in the init's own session: the relay has a session of its own.
+        """
         self._init = self._init or _read(self._pid_file).strip()
         for child in _read(f"/proc/{self._init}/task/{self._init}/children").split():
             # proc_pid_stat(5), from the third on: state, parent, group, session, terminal, the terminal's group.
             fields = _read(f"/proc/{child}/stat").rpartition(")")[2].split()
-            if fields and fields[2] == child:
+            if fields and fields[2] == child and fields[3] == self._init:
                 return int(child), fields[0], int(fields[5])
         return 0, "", 0
 
@@ -152,12 +217,12 @@ def _is_in_foreground() -> bool:
 
 
 def _set(attributes: list[int | list[bytes | int]]) -> None:
-    with _not_stopped_for_it(), contextlib.suppress(termios.error):
+    with not_stopped_for_it(), contextlib.suppress(termios.error):
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, attributes)
 
 
 @contextlib.contextmanager
-def _not_stopped_for_it() -> Iterator[None]:
+def not_stopped_for_it() -> Iterator[None]:
     """A process in the background that changes the terminal is stopped by SIGTTOU otherwise."""
     old = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:

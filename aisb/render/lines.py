@@ -8,12 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import canonical_host, show_authority
-from aisb.domain.rules import PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
+from aisb.domain.rules import CUT_OFF, PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _MOST = 20
+_FULL = "the record of this run is full: what came later is not in it, nor below"
 _CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS, Reason.DIRECT_ADDRESS)
 
 
@@ -77,9 +79,11 @@ def denial_lines(audit: Iterable[str]) -> list[str]:
     Then what was allowed and came to nothing all the same.
     """
     records = [_record(line) for line in audit]
+    # Before anything that an agent can make many lines of.
+    full = [_FULL] if any(record.get("method") == CUT_OFF for record in records) else []
     denied = Counter(_denial(record) for record in records if _is_denial(record))
     failed = Counter(_place_and(record, "failed") for record in records if record.get("failed"))
-    return [*_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
+    return [*full, *_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
 
 
 def _summed_up(counts: Counter[_Event], line_of: Callable[[_Event, str], str]) -> list[str]:
@@ -90,6 +94,8 @@ def _summed_up(counts: Counter[_Event], line_of: Callable[[_Event, str], str]) -
 
 def _is_denial(record: dict[str, object]) -> bool:
     """Whether this is a refusal, and not of the start's own probe."""
+    if record.get("method") == CUT_OFF:
+        return False
     return record.get("decision") == "deny" and record.get("host") not in PROBED
 
 
@@ -111,7 +117,8 @@ def _denial_line(event: _Event, times: str) -> str:
     host, port, reason, entry = event
     if reason in _CURABLE and _is_host(host):
         entry = entry_for(host, port or WEB_PORTS[0])
-    cure = f"to allow it, add: --allow {_quoted(entry)}" if entry else "no entry would allow this"
+    is_taken = entry and _is_taken(entry)
+    cure = f"to allow it, add: --allow {_quoted(entry)}" if is_taken else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 
@@ -136,6 +143,17 @@ def _is_host(host: str) -> bool:
         return canonical_host(host) == host
     except ValueError:
         return False
+
+
+def _is_taken(entry: str) -> bool:
+    # Loading the list of names below which are many owners takes a while: only where there is an entry to propose.
+    from aisb.domain.entries import parse_entry
+
+    try:
+        parse_entry(entry)
+    except UsageError:
+        return False
+    return True
 
 
 def _record(line: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,20 @@ def test_a_compiler_makes_programs_that_run(lab: Lab) -> None:
     script = 'printf "#include <string>\\nint main() { return std::string().size(); }" >a.cc && c++ a.cc && ./a.out'
 
     assert inside(lab, f"cd /tmp && {script} && echo ran") == ["ran"]
+
+
+PACKAGE = """
+mkdir package && cd package && printf '#!/bin/sh\necho ran\n' >run && chmod +x run
+echo '{"name": "greeter", "version": "1.0.0", "bin": {"greet": "run"}}' >package.json
+npm install --global --silent . >/dev/null && command -v greet && greet
+"""
+
+
+def test_npm_installs_programs_into_the_home(lab: Lab) -> None:
+    """An agent is not root, and installs programs globally all the same."""
+    result = lab.run(f"aisb -q --net none -- sh -c {shlex.quote(PACKAGE)}")
+
+    assert (result.code, result.text, result.errors) == (0, "/home/sandbox/.local/bin/greet\nran\n", "")
 
 
 def test_places_belong_to_whom_they_should(lab: Lab) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.sandbox import outside
+from tests.e2e.sandbox import outside, report_of
+from tests.e2e.test_life_kill import SLOW, SLOW_PODMAN, SLOW_RUNTIME
 from tests.e2e.test_life_terminal import NOTHING_LEFT, PROMPT, READY, RUN, SHELL, ask
 
 if TYPE_CHECKING:
@@ -79,13 +81,17 @@ def wait_until_up(lab: Lab) -> None:
     assert result.code == 0
 
 
+GATED = "aisb -q --allow allowed.test -- "
+
+
+@pytest.mark.parametrize("run", [RUN, GATED], ids=["none", "allow"])
 @pytest.mark.parametrize("to", ["", " >said"], ids=["terminal", "no terminal inside"])
-def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to: str) -> None:
+def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to: str, run: str) -> None:
     """C57: ^Z gives the caller's shell back, in the state it was; fg continues it, its keys work, nothing is left."""
     with lab.terminal(SHELL, env=PROMPT) as shell:
         shell.expect("host> ")
         ask(shell, "stty -g >before", "")
-        shell.sendline(RUN + f"sh -c 'touch up; read line; echo it: $line; sleep 1000' {to}")
+        shell.sendline(run + f"sh -c 'touch up; read line; echo it: $line; sleep 1000' {to}")
         wait_until_up(lab)
         shell.send(SUSPEND)
         shell.expect("Stopped.*host> ")
@@ -160,6 +166,66 @@ def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
         ask(shell, f"{NOTHING_LEFT}; kill -CONT $(cat pids)", "\r\n0\r\n0\r\n")
 
 
+# The hosts share one table of processes.
+HELD = f"mark-of-a-held-start-{os.getpid()}"
+# The sandbox's first process waits, as the ones do that it is before it is the command's init.
+SLOW_SANDBOX = r"""
+mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
+cat >rt/change <<END
+wait = 'until [ -e /project/go ]; do sleep 0.02; done; exec "\$@"'
+config['process']['args'] = ['/bin/sh', '-c', wait, '$HELD', *config['process']['args']]
+END
+cat >~/.config/containers/containers.conf <<END
+[engine]
+runtime = "slow"
+[engine.runtimes]
+slow = ["$PWD/rt/runtime"]
+END
+"""
+# podman ends only when its runtime has: so that has to go on.
+HOLD = {
+    "podman": (SLOW_PODMAN, SLOW.replace("trap '' TERM; ", "") % (" --name aisb-run-", "/usr/bin/podman"), ""),
+    "runtime": (SLOW_RUNTIME, SLOW % (" create ", "/usr/bin/crun"), "after"),
+    "sandbox": (SLOW_SANDBOX, "", ""),
+}
+
+
+def signalled_early(lab: Lab, moment: str, how: str, flags: str, command: str = "sleep 1000") -> dict[str, Any]:
+    """Hold the start of a sandbox at a moment, send aisb a signal; how it ended."""
+    prepare, slow, go = HOLD[moment]
+    given = {"SLOW": slow, "HELD": HELD, "GO": go, "RUNTIME": outside("runtime"), "EARLY": outside("early")}
+    text = f"{prepare}\n{how} -q {flags} -- {command}"
+    found: dict[str, Any] = report_of(lab.run(text, env=given))
+    return found
+
+
+ALLOW = "--allow allowed.test"
+EARLY = [
+    *(("--net=none", how) for how in ("key", "TERM", "INT", "HUP", "QUIT")),
+    *((ALLOW, how) for how in ("key", "TERM")),
+]
+
+
+@pytest.mark.parametrize("moment", sorted(HOLD))
+@pytest.mark.parametrize(("flags", "how"), EARLY, ids=[f"{how}-{flags[2:]}" for flags, how in EARLY])
+def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, moment: str, flags: str) -> None:
+    """C56, C57: at once, without a word, with nothing left, in a terminal and without."""
+    found = signalled_early(lab, moment, f'python3 -c "$EARLY" {how}', flags)
+
+    code = 128 + signal.SIGINT if how == "key" else 128 + getattr(signal, f"SIG{how}")
+    # The terminal shows the key as long as podman has not made it raw.
+    assert found.pop("said") in (("", "^C") if how == "key" else ("",))
+    assert found == {"code": code, "left": []}
+
+
+def test_a_signal_that_the_caller_ignores_is_ignored_during_the_start_too(lab: Lab) -> None:
+    """C56: as nohup has it."""
+    how = "trap '' HUP; export GO=after; python3 -c \"$EARLY\" HUP"
+    found = signalled_early(lab, "sandbox", how, "--net=none", "sh -c 'exit 9'")
+
+    assert found == {"code": 9, "said": "", "left": []}
+
+
 SEND = r"""
 import os, signal, subprocess, sys, time
 number = getattr(signal, "SIG" + sys.argv[1])
@@ -170,6 +236,46 @@ while not os.path.exists("up"):
 aisb.send_signal(number)
 print("exit", aisb.wait(), flush=True)
 """
+
+
+STOP = r"""
+import glob, os, signal, subprocess, sys, time
+mark = os.environ["MARK"]
+def of(path):
+    try:
+        return open(path).read()
+    except OSError:
+        return ""
+def state(pid):
+    return of(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+def wait(condition, what):
+    end = time.monotonic() + 30
+    while not condition():
+        if aisb.poll() is not None or time.monotonic() > end:
+            aisb.kill()
+            sys.exit(what)
+        time.sleep(0.02)
+inside = ["sh", "-c", "touch up; while :; do sleep 0.05; done", mark]
+aisb = subprocess.Popen(["aisb", "-q", *sys.argv[1:], "--", *inside], stdin=subprocess.DEVNULL, start_new_session=True)
+wait(lambda: os.path.exists("up"), "up")
+mine = "\0".join(inside) + "\0"
+command = next(path.split("/")[2] for path in glob.glob("/proc/[0-9]*/cmdline") if of(path) == mine)
+for number, wanted in (signal.SIGTSTP, True), (signal.SIGCONT, False):
+    aisb.send_signal(number)
+    for pid in aisb.pid, command:
+        wait(lambda: (state(pid) == "T") == wanted, f"{number.name}: {pid} is {state(pid)}")
+aisb.terminate()
+print("exit", aisb.wait())
+"""
+
+
+@pytest.mark.parametrize("flags", ["--net=none", "--allow allowed.test"], ids=["none", "allow"])
+def test_without_a_terminal_the_command_stops_and_goes_on_with_aisb(lab: Lab, flags: str) -> None:
+    """C57: TSTP and CONT to aisb alone."""
+    # The hosts share one table of processes.
+    result = lab.run(f'python3 -c "$STOP" {flags}', env={"STOP": STOP, "MARK": f"mark-of-a-stop-{os.getpid()}"})
+
+    assert result.text == "exit 143\n", result.errors
 
 
 @pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])

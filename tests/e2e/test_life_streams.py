@@ -135,3 +135,20 @@ def test_aisbs_own_words_are_on_stderr_only(lab: Lab) -> None:
         "403 Access denied by egress policy",
         "aisb: denied evil.test:80",
     ]
+
+
+FULL = r"""
+run="aisb -q --net none --"
+$run echo hi >/dev/full; echo "a word: $?"
+$run yes >/dev/full; echo "without end: $?"
+$run sh -c 'echo hi; exit 3' >/dev/full; echo "its own code: $?"
+$run sh -c 'echo hi >&2' 2>/dev/full; echo "stderr: $?"
+"""
+
+
+def test_an_output_that_cannot_be_written_is_an_error_with_a_sentence(lab: Lab) -> None:
+    """C60: as with any program on a full disk: the command's own code or 1, and no word of podman's."""
+    result = lab.run(FULL)
+
+    assert result.text.splitlines() == ["a word: 1", "without end: 1", "its own code: 3", "stderr: 1"]
+    assert result.errors.splitlines() == ["aisb: stdout: No space left on device"] * 3

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socket
 import ssl
+import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,3 +114,45 @@ def https(path: str, authority: str, sni: str | None, url: str = "/", host: str 
                 return listen(secure, until=b"\n", seconds=SECONDS)
         except (ssl.SSLError, ConnectionError):
             return Heard(b"", time.monotonic() - begun, is_closed=True)
+
+
+class Flood:
+    """Connections on each of which the same request is sent again and again, while answers are read."""
+
+    def __init__(self, path: str, words: bytes, connections: int) -> None:
+        self.answered = 0
+        self._words = words
+        self._ends = threading.Event()
+        self._sent = {self._dial(path): 0 for _ in range(connections)}
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._ends.set()
+        self._thread.join()
+        for client in self._sent:
+            client.close()
+
+    def _dial(self, path: str) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(path)
+        client.setblocking(False)
+        return client
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for client in self._sent:
+                selector.register(client, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            while not self._ends.is_set():
+                for key, events in selector.select(0.1):
+                    with contextlib.suppress(BlockingIOError):
+                        self._serve(key.fileobj, events)  # type: ignore[arg-type]  # the sockets from above
+
+    def _serve(self, client: socket.socket, events: int) -> None:
+        if events & selectors.EVENT_READ:
+            self.answered += client.recv(65536).count(b"HTTP/1.1 200 ")
+        if events & selectors.EVENT_WRITE:
+            self._sent[client] += client.send(self._words[self._sent[client] % len(self._words) :])

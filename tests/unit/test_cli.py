@@ -206,6 +206,11 @@ def test_where_a_value_was_written_is_remembered() -> None:
             "../in/ca.pem",
             "--ca-bundle {}/../in/ca.pem lies in the project, where the agent can change it",
         ),
+        (
+            "--ca-bundle",
+            "../to/ca.pem",
+            "--ca-bundle {}/../to/ca.pem lies in the project, where the agent can change it",
+        ),
         ("AISB_CA_BUNDLE", "../none.pem", "AISB_CA_BUNDLE {}/../none.pem: No such file or directory"),
         ("AISB_CA_BUNDLE", "../empty.pem", "AISB_CA_BUNDLE {}/../empty.pem holds no certificate"),
     ],
@@ -216,10 +221,11 @@ def test_a_bundle_is_refused_by_the_name_it_came_by(tmp_path: Path, origin: str,
     (tmp_path / "empty.pem").touch()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "ca.pem").write_text(CERTIFICATE)
-    # By an absolute and a relative link in the project, and by one outside that leads through the first.
+    # By an absolute and a relative link in the project, and by two outside that lead through the first.
     (project / "out").symlink_to(tmp_path / "elsewhere")
     (project / "up").symlink_to("../elsewhere")
     (tmp_path / "in").symlink_to("project/out")
+    (tmp_path / "to").symlink_to(project / "out")
 
     with pytest.raises((UsageError, Untrusted)) as caught:
         read_ca_bundle(f"{project}/{path}", str(project), origin)

@@ -73,6 +73,7 @@ def test_what_squid_may_do(line: str, expected: str) -> None:
         ("GET allowed.test 80 http evil.test - - explicit", "ERR name-mismatch"),
         ("GET allowed.test 80 http - - - explicit", "ERR name-mismatch"),
         ("GET allowed.test 443 https allowed.test - - explicit", "ERR name-mismatch"),
+        ("GET allowed.test 443 http allowed.test:443 - - explicit", "ERR not-tls"),
         ("GET allowed.test 80 ftp allowed.test - - explicit", "ERR name-mismatch"),
         ("GET db.test 22 http db.test - - explicit", "ERR name-mismatch"),
         ("GET 203.0.113.11 80 http 203.0.113.11 - - explicit", "ERR direct-address"),

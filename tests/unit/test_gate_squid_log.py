@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from aisb.render.gate_files import UNREACHED as UNREACHED_PAGES
 from gate.identity import proxy_header, run_of
-from gate.squid_log import LogLine, parse_line
+from gate.squid_log import UNREACHED, LogLine, parse_line
 
 
 def line_of(text: str) -> LogLine | None:
@@ -43,8 +44,12 @@ def expected(**changes: object) -> LogLine:
             expected(host="priv.test", reason="private-address", is_last=True),
         ),
         (
-            "GET evil.test 80 /x 403 TCP_DENIED 403:../denied - - - 81 276 3",
-            expected(host="evil.test", reason="not-listed", is_last=True),
+            "GET allowed.test 80 /x 403 TCP_DENIED 403:../denied - - - 81 276 3",
+            expected(reason="bad-request", is_last=True),
+        ),
+        (
+            "GET allowed.test 80 /squid-internal-mgr/info 403 TCP_DENIED 403:../denied - - ok 81 276 3",
+            expected(path="/squid-internal-mgr/info", reason="bad-request", is_last=True),
         ),
         (
             "CONNECT allowed.test 443 - 200 NONE_NONE - splice allowed.test ok 81 0 3",
@@ -115,6 +120,26 @@ def test_a_name_that_does_not_resolve_is_told_by_the_address_that_is_missing(tex
 
     assert line is not None
     assert (line.reason, line.failed, line.is_last) == ("", "unresolved", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET allowed.test 80 /x 504 TCP_MISS ERR_ONLY_IF_CACHED_MISS - - ok 81 276 3",
+        "POST allowed.test 80 /x 501 NONE_NONE ERR_UNSUP_REQ - - ok 81 276 3",
+        "OPTIONS allowed.test 80 / 501 TCP_MISS ERR_UNSUP_REQ - - ok 81 276 3",
+    ],
+)
+def test_what_squid_itself_does_not_take_says_nothing_about_the_host(text: str) -> None:
+    """Any agent can ask for it, of a host that resolves."""
+    line = unconnected(text)
+
+    assert line is not None
+    assert (line.reason, line.failed) == ("bad-request", "")
+
+
+def test_the_errors_that_are_about_the_host_are_those_that_have_a_page() -> None:
+    assert set(UNREACHED_PAGES) == UNREACHED
 
 
 def test_the_end_of_a_connection_on_which_nothing_was_asked_says_nothing() -> None:

@@ -154,6 +154,25 @@ def test_a_flood_of_destinations_is_summed_up() -> None:
     assert (len(lines), lines[-1]) == (21, "... and 5 other destinations")
 
 
+def test_no_entry_is_proposed_that_would_be_refused() -> None:
+    """Whoever can ask for names could lead the user to open a whole top-level name."""
+    lines = denial_lines([record(host, 0, "dns") for host in ("com", "test", "co.uk", "github.io", "x.github.io")])
+
+    assert [line.partition("; ")[2] for line in lines] == [
+        *["no entry would allow this"] * 4,
+        "to allow it, add: --allow x.github.io",
+    ]
+
+
+def test_a_record_that_is_full_is_said_before_all_else() -> None:
+    audit = [record(f"{number}.evil.test", 443, "not-listed") for number in range(30)] * 2
+    cut_off = json.dumps({"host": "", "port": 0, "method": "AUDIT", "reason": "limit", "decision": "deny"})
+
+    first, *others = denial_lines([*audit, cut_off])
+    assert first == "the record of this run is full: what came later is not in it, nor below"
+    assert others == denial_lines(audit)
+
+
 def test_what_the_start_probes_is_what_the_summary_leaves_out() -> None:
     assert set(PROBED) == {probe.DENIED_V4[0], probe.DENIED_V6[0], probe.DENIED_NAME}
 

@@ -54,6 +54,22 @@ def test_what_holds_more_than_a_project_is_refused(path: str, reason: str) -> No
         check_project(path, home=HOME, own=OWN)
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/home/u/bin", "/home/u/bin decides what a sandbox may do or what runs outside of it"),
+        (
+            "/home/u/bin/x",
+            "/home/u/bin/x holds or lies in /home/u/bin, which decides what a sandbox may do or what runs outside of it",
+        ),
+    ],
+)
+def test_what_runs_as_the_user_is_no_project(path: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_project(path, home=HOME, own=("/home/u/bin",))
+    assert caught.value.message == message
+
+
 @given(st.text())
 def test_a_home_volume_has_a_name_that_podman_takes(path: str) -> None:
     assert re.fullmatch(r"aisb-home-[a-z0-9][a-z0-9-]*-[0-9a-f]{6}", home_volume("/" + path))

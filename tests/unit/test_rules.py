@@ -294,6 +294,12 @@ def test_a_verdict_names_the_rule_that_decided_and_the_entry_to_add() -> None:
     assert rules.judge_request(request("/xzy", method="PUT")) == Verdict(False, Reason.PATH, add="PUT a.test/xzy")
 
 
+def test_a_plain_request_does_not_go_to_the_port_of_tls() -> None:
+    verdict = engine("a.test").judge_request(honest_request("GET", "http", "a.test", 443, "/"))
+
+    assert (verdict.allowed, verdict.reason, verdict.add) == (False, "not-tls", "")
+
+
 @pytest.mark.parametrize(
     ("name", "allowed"),
     [

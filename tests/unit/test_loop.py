@@ -1,0 +1,82 @@
+"""The loop's timers, and how it is shared."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gate.limits import Bucket, Limits
+from gate.loop import READ, Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+def test_a_hundred_thousand_waits_leave_no_queue_behind(loop: Loop) -> None:
+    """Each turn looks at each queue."""
+    bucket = Bucket(Limits(a_second=100_000.0, burst=1.0))
+    ran: list[float] = []
+    most = 0
+    for _ in range(100):
+        for _ in range(1000):
+            seconds = bucket.claim()
+            loop.after(seconds, lambda: ran.append(0.0))
+        most = max(most, len(loop._timers))
+        loop.run_once(0)
+    while len(ran) < 100_000:
+        loop.run_once(1)
+    loop.run_once(0)
+
+    assert most <= 250
+    assert not loop._timers
+
+
+def test_a_timer_that_is_cancelled_leaves_no_queue_behind(loop: Loop) -> None:
+    loop.after(60.0, lambda: None).cancel()
+    loop.run_once(0)
+
+    assert not loop._timers
+
+
+def test_a_part_of_a_loop_has_so_many_events_a_turn_and_none_of_them_starves(loop: Loop) -> None:
+    part = loop.share(most=8)
+    pipes = [os.pipe() for _ in range(100)]
+    heard: list[int] = []
+    others: list[int] = []
+    for reader, writer in pipes:
+        os.write(writer, b"x")
+        part.watch(reader, READ, lambda _, reader=reader: heard.append(reader))  # type: ignore[misc]  # bound early
+    own, writer = os.pipe()
+    os.write(writer, b"x")
+    loop.watch(own, READ, others.append)
+
+    for turn in range(1, 14):
+        loop.run_once(0)
+        assert len(heard) <= 8 * turn
+        assert len(others) == turn
+    assert set(heard) == {reader for reader, _ in pipes}
+
+    part.close()
+    loop.run_once(0)
+    assert len(heard) == 8 * 13
+    for descriptor in (own, writer, *(end for pipe in pipes for end in pipe)):
+        os.close(descriptor)
+
+
+def test_a_part_s_timers_run_with_the_whole(loop: Loop) -> None:
+    part = loop.share(most=8)
+    ran: list[int] = []
+    part.after(0.0, lambda: ran.append(1))
+    loop.run_once(1)
+
+    assert ran == [1]
+    part.close()
