@@ -28,6 +28,10 @@ class Decision(NamedTuple):
     allowed: bool
     reason: str
     rule: str
+    # Which of its host's rules that is, from 1; 0 for an entry, and where none decided.
+    rule_index: int = 0
+    # The entry that would have allowed it.
+    add: str = ""
     # The other name, where two did not agree.
     named: str = ""
     # Why nothing came of what was allowed.
@@ -83,6 +87,8 @@ class Audit:
             "decision": "allow" if decision.allowed else "deny",
             "reason": decision.reason,
             "rule": decision.rule,
+            **({"rule_index": decision.rule_index} if decision.rule_index else {}),
+            **({"add": decision.add} if decision.add else {}),
             **({"named": decision.named[:_LONGEST_TEXT]} if decision.named else {}),
             **({"failed": decision.failed} if decision.failed else {}),
             "bytes_out": decision.bytes_out,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 BASE = "/run/aisb"
 SQUID_START = "/run/squid/start"
+# What TLS is opened in the name of, where a policy asks for it.
+CERTIFICATE = "/run/squid/gate.crt"
 START_SECONDS = 15.0
 # Two for each connection of a few full runs.
 _DESCRIPTORS = 16384
@@ -45,6 +47,7 @@ class Bridge:
             idle_seconds = float(file.read())
         self._loop = loop
         self._base = base
+        self._engine = engine
         self._squid = squid
         self._readiness = readiness
         self._runs = Runs(loop, base, engine, most_connections)
@@ -64,6 +67,10 @@ class Bridge:
             self.end(fault)
         handlers = {"open": self._open, "close": self._close, "status": self._status}
         listen_for_control(self._loop, f"{self._base}/ctl.sock", handlers)
+        if self._engine.has_rules:
+            # By now squid has it, so it is there.
+            with open(CERTIFICATE, "rb") as file:
+                self._runs.certificate = file.read()
         self._lifetime.used()
         self._bound_log()
         self._readiness.say("ready")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import _socket
 from typing import TYPE_CHECKING
 
-from aisb.domain.hosts import show_authority
-from aisb.domain.rules import Reason, Verdict
+from aisb.domain.hosts import is_address, show_authority
+from aisb.domain.rules import HttpRequest, Reason, Verdict
 from gate import ports
 from gate.calling import Call
 from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
@@ -134,14 +134,22 @@ class Client:
         if request.is_tunnel:
             verdict = self._engine.judge(request.host, request.port)
         else:
-            verdict = self._engine.judge_http(
-                request.host,
-                request.port,
-                scheme="http",
-                url_host=request.host,
-                url_port=request.port,
-                host_header=request.host_header,
+            verdict = self._engine.judge_request(
+                HttpRequest(
+                    method=request.method,
+                    path=request.path,
+                    host=request.host,
+                    port=request.port,
+                    scheme="http",
+                    url_host=request.host,
+                    url_port=request.port,
+                    host_header=request.host_header,
+                    upgrade=request.upgrade,
+                )
             )
+        if verdict.allowed and self._engine.is_host(request.host):
+            # aisb itself leads to ports of the host; squid never does.
+            verdict = Verdict(allowed=False, reason=Reason.NOT_LISTED)
         if verdict.allowed:
             self._pass_on(request, verdict.rule, head)
         else:
@@ -172,14 +180,16 @@ class Client:
         if not request.is_tunnel:
             first = proxy_header(self._run, number, request.port) + head + self._data
             self._call(ports.EXPLICIT, b"", lambda squid, _: self._join(number, squid, first))
-        elif request.port == _HTTP_PORT:
+        elif request.port == _HTTP_PORT and not is_address(request.host):
             # The requests inside are judged one by one: squid is told which name they have to be for.
             first = proxy_header(self._run, number, request.port, meant) + self._data
             self._call(ports.PLAIN, b"", lambda squid, _: self._join(number, squid, first, _TUNNEL_IS_UP))
         else:
-            words = proxy_header(self._run, number, request.port)
+            # squid hands the name on with each request that it reads inside.
+            words = proxy_header(self._run, number, request.port, meant)
             words += f"CONNECT {meant} HTTP/1.1\r\nHost: {meant}\r\nConnection: close\r\n\r\n".encode("ascii")
-            is_tls = request.port == _TLS_PORT
+            # An entry for an address says where bytes may go, not what they are: they pass unread.
+            is_tls = request.port == _TLS_PORT and not is_address(request.host)
             door = ports.TLS if is_tls else ports.EXPLICIT
             self._call(door, words, lambda squid, answer: self._on_answer(number, squid, answer, is_tls))
 

@@ -42,6 +42,7 @@ class Request(NamedTuple):
     path: str = ""
     host_header: str = ""
     wants_json: bool = False
+    upgrade: str = ""
 
     @property
     def is_tunnel(self) -> bool:
@@ -107,7 +108,8 @@ def _absolute(method: str, target: str, headers: list[tuple[bytes, bytes]], want
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) != 1:
         raise BadRequest("there must be one Host header")
-    return Request(method, host, port, match[2] or "/", hosts[0].decode("latin-1"), wants_json)
+    upgrade = b", ".join(value for name, value in headers if name == b"upgrade").decode("latin-1")
+    return Request(method, host, port, match[2] or "/", hosts[0].decode("latin-1"), wants_json, upgrade)
 
 
 def _authority(text: str) -> tuple[str, int]:

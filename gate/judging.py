@@ -12,18 +12,24 @@ import re
 import select
 from typing import NamedTuple
 
-from aisb.domain.hosts import parse_authority, parse_port
-from aisb.domain.rules import WEB_PORTS, Engine, Reason, Verdict
+from aisb.domain.hosts import is_address, parse_authority, parse_port
+from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
-from gate.refusal import refusal_of, text_of
-from gate.squid_log import AGREED
+from gate.refusal import json_of, refusal_of, text_of
+from gate.squid_log import AGREED, bare, with_brackets
 from gate.turns import Turns
 
-# channel, source, method, host, port, scheme, Host header, name meant, SNI, door
-_FIELDS = 10
+# channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
+_FIELDS = 12
+_PATH = 9
+_UPGRADE = 8
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
-# Names and header values come percent-encoded; none that is allowed needs it. The star is in some hellos.
-_TOKEN = re.compile(r"[A-Za-z0-9._:*-]+")
+# Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
+# address. The star is in some hellos.
+_TOKEN = re.compile(r"[A-Za-z0-9._:*-]+|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
+# A path comes with its query, and exactly as it goes to the server: what squid encodes could not be told apart from
+# what the client had encoded, and squid takes no blank in it.
+_PATH_TEXT = re.compile(r"[!-~]+")
 _NONE = "-"
 _TLS_PORT = 443
 _LONGEST_LINE = 65536
@@ -32,6 +38,10 @@ EXPLICIT = "explicit"
 PLAIN = "plain"
 TLS = "tls"
 HELLO = "hello"
+BUMP = "bump"
+BUMPED = "bumped"
+# At the end of a door's name: whoever is refused there wants to hear it in JSON.
+_JSON = "_json"
 
 
 class Question(NamedTuple):
@@ -45,7 +55,10 @@ class Question(NamedTuple):
     host_header: str
     meant: str
     sni: str
+    upgrade: str
+    path: str
     door: str
+    wants_json: bool = False
 
 
 def answer(engine: Engine, line: bytes) -> bytes:
@@ -63,35 +76,62 @@ def answer(engine: Engine, line: bytes) -> bytes:
 
 def parse_question(rest: bytes) -> Question:
     """The fields of a line without its channel. Raises ValueError for anything out of the ordinary."""
-    fields = rest.decode("ascii").split()
+    fields = rest.decode("ascii").rstrip(" ").split(" ")
     if len(fields) != _FIELDS - 1:
         raise ValueError(f"{len(fields)} fields")
+    path = _parse_path(fields.pop(_PATH))
+    upgrade = _parse_upgrade(fields.pop(_UPGRADE))
+    fields = [with_brackets(field) for field in fields]
     if not all(_TOKEN.fullmatch(field) for field in fields):
         raise ValueError("a field has characters that no name has")
     source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
-    return Question(run_of(source), method, host, parse_port(port), scheme, host_header, meant, sni, door)
+    where = bare(host), parse_port(port)
+    names = host_header, meant, sni
+    wants_json = door.endswith(_JSON)
+    door = door.removesuffix(_JSON)
+    return Question(run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json)
+
+
+def _parse_path(field: str) -> str:
+    if not _PATH_TEXT.fullmatch(field):
+        raise ValueError("a path has characters that squid takes in none")
+    return "" if field == _NONE else field
+
+
+def _parse_upgrade(field: str) -> str:
+    """The protocols that are asked for, as a list. Which one a server is told of, squid decides by their names."""
+    return "" if field == _NONE else field.replace("%20", " ").replace("%09", " ")
 
 
 def judge(engine: Engine, question: Question) -> Verdict:
     """Whether squid may go on, by the door at which it asks. Raises ValueError for an unknown door."""
+    if engine.is_host(question.host):
+        # An entry for it is aisb's to serve: squid would dial something of the gate's own.
+        return Verdict(allowed=False, reason=Reason.NOT_LISTED)
     if question.door == EXPLICIT:
         return _judge_explicit(engine, question)
     if question.door == PLAIN:
         return _judge_plain(engine, question)
+    if question.door == BUMPED:
+        return _judge_bumped(engine, question)
     if question.method != "CONNECT" or question.port != _TLS_PORT:
         return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
-    if question.door == TLS:
+    if question.door == TLS and not question.sni:
         return engine.judge(question.host, question.port)
-    if question.door == HELLO:
+    # squid comes back to the first door with a hello that it will pass on. Nothing else has one there: a tunnel asked
+    # for inside TLS that was opened has the name of a host that is not passed on.
+    if question.door in (TLS, HELLO):
         return engine.judge_tls(question.host, question.port, question.sni)
+    if question.door == BUMP:
+        return engine.judge_bump(question.host, question.port, question.sni)
     raise ValueError("no such door")
 
 
 def _judge_explicit(engine: Engine, question: Question) -> Verdict:
     if question.method == "CONNECT":
-        # These two have doors of their own, where what is inside is looked at.
-        if question.port in WEB_PORTS:
+        # These two have doors of their own, where what is inside is looked at; of an address nothing is.
+        if question.port in WEB_PORTS and not is_address(question.host):
             return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
         return engine.judge(question.host, question.port)
     return _judge_request(engine, question, question.host, question.port)
@@ -104,15 +144,28 @@ def _judge_plain(engine: Engine, question: Question) -> Verdict:
     return _judge_request(engine, question, host, port)
 
 
+def _judge_bumped(engine: Engine, question: Question) -> Verdict:
+    """A request inside TLS that was opened: what it names, the hello and the tunnel have to be one host."""
+    if question.method == "CONNECT" or not question.sni or not engine.is_bumped(question.sni):
+        return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
+    host, port = parse_authority(question.meant)
+    return _judge_request(engine, question, host, port)
+
+
 def _judge_request(engine: Engine, question: Question, host: str, port: int) -> Verdict:
-    return engine.judge_http(
-        host,
-        port,
+    request = HttpRequest(
+        method=question.method,
+        path=question.path,
+        host=host,
+        port=port,
         scheme=question.scheme,
         url_host=question.host,
         url_port=question.port,
         host_header=question.host_header,
+        sni=question.sni,
+        upgrade=question.upgrade,
     )
+    return engine.judge_request(request)
 
 
 def _yes(question: Question) -> bytes:
@@ -127,9 +180,9 @@ def _no(question: Question, verdict: Verdict) -> bytes:
 
 
 def _words(question: Question, verdict: Verdict) -> str:
-    """What the client is told, but for the first line: that one stands in squid's page already."""
-    whole = text_of(refusal_of(question.run, question.host, question.port, question.method, "", verdict))
-    return whole.partition("\n")[2]
+    """What the client is told, but for the first line of a text: that one stands in squid's page already."""
+    refusal = refusal_of(question.run, question.host, question.port, question.method, question.path, verdict)
+    return json_of(refusal) if question.wants_json else text_of(refusal).partition("\n")[2]
 
 
 def _escaped(text: str) -> bytes:

@@ -27,6 +27,8 @@ UID = 1000
 SESSION = "/run/aisb"
 PROJECT = "/project"
 SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
+# The user's own, and that of a gate which opens TLS.
+CERTIFICATES = (f"{SESSION}/ca.pem", f"{SESSION}/gate/ca.pem")
 RUNTIME = "/run/user/1000"
 BUNDLE = f"{RUNTIME}/aisb/ca-bundle.pem"
 # wget knows no variable for certificates, only one for a file of settings in place of the system's.
@@ -78,8 +80,8 @@ def _launch(command: list[bytes]) -> None:
     environment = parse_variables(read_descriptor(VARIABLES))
     check_home(environment.get(b"HOME", b""))
     check_project(PROJECT, read_if_there(f"{SESSION}/project"))
-    if os.path.exists(f"{SESSION}/ca.pem"):
-        write_bundle()
+    if own := [path for path in CERTIFICATES if os.path.exists(path)]:
+        write_bundle(own)
     mode = read_text(f"{SESSION}/mode").strip()
     # Only the first process of the sandbox is the relay's parent; a later command finds it running.
     is_parent = mode == "allow" and os.getpid() == 1
@@ -147,10 +149,10 @@ def check_project(project: str, expected: str) -> None:
         raise Refused("the project's directory was replaced while the sandbox started")
 
 
-def write_bundle() -> None:
+def write_bundle(own: list[str]) -> None:
     """Join the image's certificates and those of this run in one file, which the variables and wget's settings name."""
     os.makedirs(os.path.dirname(BUNDLE), mode=0o700, exist_ok=True)
-    parts = [read_bytes(source) for source in (SYSTEM_ROOTS, f"{SESSION}/ca.pem")]
+    parts = [read_bytes(source) for source in (SYSTEM_ROOTS, *own)]
     write_whole(BUNDLE, b"".join(ended(part) for part in parts))
     settings = read_bytes(SYSTEM_WGETRC) if os.path.exists(SYSTEM_WGETRC) else b""
     write_whole(WGETRC, ended(settings) + f"ca_certificate = {BUNDLE}\n".encode("ascii"))

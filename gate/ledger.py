@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from aisb.domain.rules import OWN_SUFFIX
+from aisb.domain.hosts import is_address
+from aisb.domain.rules import OWN_SUFFIX, Reason, Verdict, honest_request
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ _MOST_NUMBERS = 65535
 class Passage:
     """One connection that the bridge has let through to squid."""
 
-    __slots__ = ("bytes_in", "bytes_out", "ended", "line", "lines", "request", "rule", "started")
+    __slots__ = ("bytes_in", "bytes_out", "ended", "is_read", "line", "lines", "request", "rule", "started")
 
-    def __init__(self, request: Request, rule: str) -> None:
+    def __init__(self, request: Request, rule: str, is_read: bool) -> None:
         self.request = request
         self.rule = rule
+        # Whether squid reads what is said in it: over plain HTTP, and inside TLS that it opens.
+        self.is_read = is_read
         self.started = time.monotonic()
         self.ended = False
         self.lines = 0
@@ -46,8 +49,13 @@ class Passage:
 
     @property
     def is_one_decision(self) -> bool:
-        """A tunnel is one decision; over plain HTTP, through CONNECT to port 80 too, each request is."""
-        return self.request.is_tunnel and self.request.port != 80
+        """A tunnel is one decision; where squid reads what is in it, each request is."""
+        return self.request.is_tunnel and not self.is_read
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether this is TLS that squid opens."""
+        return self.is_read and self.request.port == 443
 
     @property
     def is_ours(self) -> bool:
@@ -73,7 +81,19 @@ class Ledger:
 
     def refused(self, refusal: Refusal) -> None:
         """The bridge has refused this."""
-        self._write(Decision(refusal.host, refusal.port, refusal.method, refusal.path, False, refusal.reason, ""))
+        self._write(
+            Decision(
+                host=refusal.host,
+                port=refusal.port,
+                method=refusal.method,
+                path=refusal.path,
+                allowed=False,
+                reason=refusal.reason,
+                rule=refusal.rule,
+                rule_index=refusal.rule_index,
+                add=refusal.add,
+            )
+        )
 
     def opened(self, request: Request, rule: str) -> int:
         """A connection goes on to squid; its number, which no other one of the run has meanwhile."""
@@ -83,8 +103,13 @@ class Ledger:
             if number not in self._passages:
                 break
         self._last_number = number
-        self._passages[number] = Passage(request, rule)
+        self._passages[number] = Passage(request, rule, self._is_read(request))
         return number
+
+    def _is_read(self, request: Request) -> bool:
+        if is_address(request.host):
+            return False
+        return request.port == 80 or (request.port == 443 and self._engine.is_bumped(request.host))
 
     def ended(self, number: int, bytes_out: int, bytes_in: int) -> None:
         """A connection has ended, with so many bytes from and to the sandbox."""
@@ -101,6 +126,9 @@ class Ledger:
         """squid has said something about a connection."""
         passage = self._passages.get(line.connection)
         if passage is None:
+            return
+        if line.method == "CONNECT" and passage.is_opened and not (line.reason or line.failed):
+            # The beginning of a tunnel that was opened. What follows in it are the decisions.
             return
         passage.lines += 1
         if not passage.is_one_decision:
@@ -131,6 +159,10 @@ class Ledger:
     def _of_request(self, passage: Passage, line: LogLine) -> Decision:
         host = line.host or passage.request.host
         port = line.port or passage.request.port
+        if passage.is_opened and line.failed and host != passage.request.host:
+            # A name that the server's certificate does not hold: squid refuses it before it asks.
+            line = line._replace(reason=Reason.NAME_MISMATCH, failed="")
+        verdict = self._verdict_on(line, host, port, passage)
         return Decision(
             host=host,
             port=port,
@@ -138,12 +170,24 @@ class Ledger:
             path=line.path,
             allowed=not line.reason,
             reason=line.reason,
-            rule="" if line.reason else self._engine.judge(host, port).rule,
+            rule=verdict.rule,
+            rule_index=verdict.rule_index,
+            add=verdict.add,
             failed=line.failed,
             bytes_out=line.bytes_out,
             bytes_in=line.bytes_in,
             seconds=line.seconds,
         )
+
+    def _verdict_on(self, line: LogLine, host: str, port: int, passage: Passage) -> Verdict:
+        """What was decided in the helper, found again: squid hands its reason on and no more of it."""
+        if line.method == "CONNECT":
+            verdict = self._engine.judge(host, port)
+        else:
+            scheme = "https" if passage.is_opened else "http"
+            verdict = self._engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
+        is_the_same = (verdict.allowed, verdict.reason) == (not line.reason, line.reason)
+        return verdict if is_the_same else Verdict(allowed=False)
 
     def _write(self, decision: Decision) -> None:
         # The gate's own name is how a sandbox proves its way out; nobody asked for it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
@@ -26,6 +27,9 @@ class Refusal(NamedTuple):
     add: str
     detail: str = ""
     status: int = 403
+    # What decided, where a rule did.
+    rule: str = ""
+    rule_index: int = 0
 
     def sentence(self) -> str:
         """Why, in words."""
@@ -34,14 +38,17 @@ class Refusal(NamedTuple):
     def steps(self) -> str:
         """What would allow it."""
         if self.add:
-            return f"to allow it, the user starts the sandbox with: --allow {self.add}"
+            return f"to allow it, the user starts the sandbox with: --allow {quote(self.add)}"
         return "no entry would allow this"
 
 
 def refusal_of(run: str, host: str, port: int, method: str, path: str, verdict: Verdict) -> Refusal:
     """The refusal that a verdict leads to. The path loses its query: it may hold a secret."""
     status = 400 if verdict.reason == Reason.BAD_REQUEST else 403
-    return Refusal(run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, status=status)
+    decided = verdict.rule, verdict.rule_index
+    return Refusal(
+        run, host, port, method, path.partition("?")[0], verdict.reason, verdict.add, verdict.detail, status, *decided
+    )
 
 
 def text_of(refusal: Refusal) -> str:

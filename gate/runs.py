@@ -7,6 +7,7 @@ which wait in the socket's queue until their turn comes.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ _EVENTS_A_TURN = 32
 
 
 _LIMITS = Limits()
+# Beside the run's socket, in the directory that its sandbox sees.
+CERTIFICATE_NAME = "ca.pem"
 
 
 class Run:
@@ -138,6 +141,15 @@ class Run:
             self._loop.watch(self._listener.fileno(), READ, self._on_client)
 
 
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file that everybody may read, there whole or not at all, and follow no link."""
+    new = f"{path}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(new, flags, 0o644), "wb") as file:
+        file.write(data)
+    os.replace(new, path)
+
+
 class Runs:
     """All runs of the gate, by their ids."""
 
@@ -148,6 +160,8 @@ class Runs:
         self._most_connections = most_connections
         self._runs: dict[str, Run] = {}
         self._closing: set[str] = set()
+        # What a run's programs have to trust where TLS is opened here; nothing where it is not.
+        self.certificate = b""
 
     def names(self) -> list[str]:
         """The ids of the open runs, sorted."""
@@ -160,6 +174,8 @@ class Runs:
         if run in self._closing:
             raise ValueError(f"run {run} is being closed")
         if run not in self._runs:
+            if self.certificate:
+                write_whole(f"{self._base}/r/{run}/s/{CERTIFICATE_NAME}", self.certificate)
             self._runs[run] = Run(self._loop, f"{self._base}/r/{run}", run, self._engine, self._has_room)
 
     def _has_room(self) -> bool:

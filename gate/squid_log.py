@@ -5,6 +5,7 @@ inside a tunnel that the bridge had let begin.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from aisb.domain.rules import Failure, Reason
@@ -12,10 +13,12 @@ from gate.identity import run_of
 
 _FIELDS = 16
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
+# squid has encoded the path once more for its line, the percent sign too.
+_ENCODED = re.compile("%([0-9A-F]{2})")
 # squid's names of what goes wrong with a host; the pages of aisb/render/gate_files.py, and a test compares them.
 UNREACHED = frozenset({
-    "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP",
-    "ERR_READ_ERROR", "ERR_READ_TIMEOUT", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
+    "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR", "ERR_READ_TIMEOUT",
+    "ERR_SECURE_CONNECT_FAIL", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
 })  # fmt: skip
 _SQUIDS_OWN = "/squid-internal-"
 # What the helper gives as its reason when it agrees: a refusal after that is squid's own, for the address.
@@ -54,14 +57,14 @@ def parse_line(line: bytes) -> LogLine | None:
         # The end of a connection on which nothing was asked.
         return None
     reason = _reason(status, outcome, error, mode, said, server, path)
-    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(server)
+    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(error, server)
     return LogLine(
         run=run_of(source),
         connection=int(number),
         method=method,
-        host=host,
+        host=bare(with_brackets(host)),
         port=int(port or 0),
-        path=path.partition("?")[0],
+        path=_ENCODED.sub(_decoded, path.partition("?")[0]),
         reason=reason,
         named=sni if reason == Reason.NAME_MISMATCH else "",
         failed=failed,
@@ -72,6 +75,20 @@ def parse_line(line: bytes) -> LogLine | None:
     )
 
 
+def with_brackets(text: str) -> str:
+    """What squid has percent-encoded, with the brackets of IPv6 addresses as they were."""
+    return text.replace("%5B", "[").replace("%5D", "]")
+
+
+def bare(host: str) -> str:
+    """A host as the engine takes it: an IPv6 address out of its brackets."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def _decoded(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
+
 def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
     """Whether squid itself, and not the server, had to say that nothing came of it."""
     if not status.startswith("5"):
@@ -80,7 +97,9 @@ def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
     return error in UNREACHED or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
 
 
-def _failure(server: str) -> str:
+def _failure(error: str, server: str) -> str:
+    if error == "ERR_SECURE_CONNECT_FAIL":
+        return Failure.UNTRUSTED
     # Without a name that resolves there is no address to try.
     return Failure.UNANSWERED if server else Failure.UNRESOLVED
 

@@ -180,7 +180,8 @@ def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[by
         net=plan.net,
         inherited=os.environ,
         given=variables,
-        extra_certificates="ca.pem" in plan.session_files,
+        # Of the user's own, or of a gate that opens TLS.
+        extra_certificates="ca.pem" in plan.session_files or "bumped" in plan.gate_files,
     )
 
 
@@ -199,6 +200,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         home_volume=plan.home_volume,
         net=plan.net,
         names=plan.names,
+        addresses=plan.addresses,
         gate=plan.gate_key[:12],
         warm=gate is not None and gate.warm,
     )

@@ -21,20 +21,21 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from aisb.domain.addresses import AddressEntry, Network, carries_v4
 from aisb.domain.entry_kinds import (
+    ADDRESS_FORMS,
     LATER,
-    NO_ADDRESSES,
     NO_HOST_PORTS,
     NO_PRESETS,
-    NO_RULES,
-    AddressEntry,
+    RULE_FORM,
     Entry,
     HostPortEntry,
-    Network,
     PresetEntry,
     RuleEntry,
 )
 from aisb.domain.hosts import LONGEST_NAME, canonical_name, parse_port
+from aisb.domain.http_rules import METHODS
+from aisb.domain.paths import glob_fault
 from aisb.domain.places import SEPARATORS, find_place
 from aisb.domain.rules import BELOW, EXACT, OWN_SUFFIX, TREE, WEB_PORTS, NameEntry
 from aisb.errors import UsageError
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
+# What was probably meant as one: in lower case, with blanks, or with a star for every method.
+_LIKE_A_RULE = re.compile(r"(?P<methods>\*|[A-Za-z]+(?: *, *[A-Za-z]+)*) +(?:https?://)?(?P<place>[^ /]+/[^ ]*)")
 _HOST_PORT = re.compile(r"host:(?P<port>.*)")
 _BARE_PORT = re.compile(r"[0-9]{1,5}")
 _HOST_BEHIND = re.compile(r"(?![0-9]+$)[^/@:]+(?::[0-9]+)?")
@@ -88,12 +91,15 @@ def _with_host(before: str, port: str) -> str:
     meant = f"{host if has_port else before}:{port}"
     if not _is_enforced(meant):
         return "example.com:8443"
+    if not has_port and isinstance(parse_entry(meant), AddressEntry):
+        # Without a port it would be open at all of them.
+        return meant
     return before if not has_port and int(port) in WEB_PORTS else f"{before},{meant}"
 
 
 def _is_enforced(text: str) -> bool:
     try:
-        return isinstance(parse_entry(text), NameEntry)
+        return type(parse_entry(text)) not in LATER
     except UsageError:
         return False
 
@@ -126,13 +132,29 @@ def _parse_preset(text: str) -> PresetEntry | None:
 
 def _parse_rule(text: str) -> RuleEntry | None:
     match = _RULE.fullmatch(text)
+    if match is None or "://" in text:
+        _refuse_what_is_like_a_rule(text)
     if match is None:
         return None
     try:
-        host = canonical_name(match["host"])
+        host = canonical_name(_a_label(match["host"]))
     except ValueError as error:
-        raise _refused(text, f"{match['host']!r} is not a host name", NO_RULES) from error
+        raise _refused(text, f"{match['host']!r} is not a host name", RULE_FORM) from error
+    _refuse_what_means_too_much(text, host, EXACT)
+    unknown = [method for method in match["methods"].split(",") if method not in METHODS]
+    if fault := f"{unknown[0]} is none of {' '.join(METHODS)}" if unknown else glob_fault(match["path"]):
+        raise _refused(text, fault, RULE_FORM)
     return RuleEntry(tuple(sorted(set(match["methods"].split(",")))), host, match["path"])
+
+
+def _refuse_what_is_like_a_rule(text: str) -> None:
+    match = _LIKE_A_RULE.fullmatch(text)
+    if match is None:
+        return
+    methods = ",".join(METHODS) if match["methods"] == "*" else match["methods"].upper().replace(" ", "")
+    meant = f"{methods} {match['place']}"
+    if _RULE.fullmatch(meant) and _is_enforced(meant):
+        raise _refused(text, "a rule is METHOD,METHOD HOST/PATH", f"write: '{meant}'")
 
 
 def _parse_host_port(text: str) -> HostPortEntry | None:
@@ -144,7 +166,7 @@ def _parse_address(text: str) -> AddressEntry | None:
     match = _ADDRESS.fullmatch(text)
     if match is None:
         return _address(text, text, None) if _BARE_V6.fullmatch(text) else None
-    port = None if match["port"] is None else _port(text, match["port"], NO_ADDRESSES)
+    port = None if match["port"] is None else _port(text, match["port"], ADDRESS_FORMS)
     return _address(text, match["v6"] or match["v4"], port)
 
 
@@ -152,12 +174,12 @@ def _address(text: str, address: str, port: int | None) -> AddressEntry:
     try:
         network = ipaddress.ip_network(address, strict=False)
     except ValueError as error:
-        raise _refused(text, f"{address} is not an address or a network", NO_ADDRESSES) from error
+        raise _refused(text, f"{address} is not an address or a network", ADDRESS_FORMS) from error
     if network.network_address.is_loopback:
         raise _refused(text, "the sandbox has a loopback of its own", NO_HOST_PORTS)
     why = _why_no_destination(network, address)
     if why:
-        raise _refused(text, why, NO_ADDRESSES)
+        raise _refused(text, why, ADDRESS_FORMS)
     return AddressEntry(network, port)
 
 
@@ -169,6 +191,8 @@ def _why_no_destination(network: Network, address: str) -> str:
         return f"a network this large (/{network.prefixlen}) is no allowlist"
     if network.is_link_local and network.num_addresses > 1:
         return "link-local networks hold the cloud's metadata service"
+    if network.num_addresses > 1 and carries_v4(network):
+        return "these are IPv4 addresses in IPv6 clothes"
     if network.is_multicast or network.network_address.is_unspecified:
         return f"{address} is no address to connect to"
     return ""

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from aisb.domain.rules import NameEntry
+from aisb.domain.addresses import AddressEntry
+from aisb.domain.names import NameEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-
+ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, or any of them without a port"
+RULE_FORM = "write: GET,HEAD example.com/path/**, with * for one part of the path and ** for any rest"
 # Parts of the grammar that nothing enforces yet: no advice may lead there.
-NO_ADDRESSES = "this version enforces no addresses yet: name the host, as in example.com:5432"
 NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
 NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
-NO_RULES = "this version enforces no methods and paths yet: name the whole host, as in example.com"
-
-
-@dataclass(frozen=True, slots=True)
-class AddressEntry:
-    """A network of addresses and a TCP port, any port without one."""
-
-    network: Network
-    port: int | None
-
-    def text(self) -> str:
-        """The entry in canonical form."""
-        whole = self.network.prefixlen == self.network.max_prefixlen
-        address = str(self.network.network_address) if whole else str(self.network)
-        if self.port is None:
-            return address
-        return f"[{address}]:{self.port}" if self.network.version == 6 else f"{address}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +57,6 @@ Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | Rule
 
 # What is part of the grammar but not enforced yet: what it is called, and what to do instead.
 LATER: Mapping[type, tuple[str, str]] = {
-    AddressEntry: ("addresses", NO_ADDRESSES),
     PresetEntry: ("presets", NO_PRESETS),
     HostPortEntry: ("ports of this host", NO_HOST_PORTS),
-    RuleEntry: ("methods and paths", NO_RULES),
 }

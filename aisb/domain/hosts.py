@@ -7,6 +7,7 @@ The gate's image carries this file, so it needs nothing but the standard library
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ _V4 = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!$)|$)
 _V6 = re.compile(r"(?=.*:)[0-9a-f:]{2,39}(?:\.[0-9]{1,3}){0,3}")
 
 LONGEST_NAME = 253
+# The names of a request are said several times in it, and again in the next one. What is refused is not kept.
+_REMEMBERED = 1024
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def canonical_name(text: str) -> str:
     """
     `text` as a lower-case A-label name without its trailing dot.
@@ -92,6 +96,18 @@ def parse_host(text: str) -> str:
     if _V4.fullmatch(text):
         return text
     return canonical_name(text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def canonical_host(text: str) -> str:
+    """A host in its one canonical form: a name, or an address out of its brackets and in its shortest spelling."""
+    # Brackets belong around an IPv6 address only; parse_host refuses any others.
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") and ":" in text else text
+    if not is_address(bare):
+        return parse_host(text)
+    from ipaddress import ip_address
+
+    return str(ip_address(bare))
 
 
 def show_authority(host: str, port: int) -> str:

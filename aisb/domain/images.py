@@ -77,14 +77,28 @@ def _gate(*names: str) -> tuple[Program, ...]:
     return tuple(Program(f"gate/{name}.py", f"gate/{name}.py") for name in names)
 
 
+def _domain(*names: str) -> tuple[Program, ...]:
+    return tuple(Program(f"aisb/domain/{name}.py", f"aisb/domain/{name}.py") for name in names)
+
+
 SANDBOX_PROGRAMS = _gate(
     "__init__", "dial", "dns", "launcher", "loop", "names", "probe", "pump", "relay", "resolver", "verdicts"
 )
 GATE_PROGRAMS = (
     Program("aisb/__init__.py", "aisb/__init__.py"),
-    Program("aisb/domain/__init__.py", "aisb/domain/__init__.py"),
-    Program("aisb/domain/hosts.py", "aisb/domain/hosts.py"),
-    Program("aisb/domain/rules.py", "aisb/domain/rules.py"),
+    *_domain(
+        "__init__",
+        "addresses",
+        "egress",
+        "hosts",
+        "http_request",
+        "http_rules",
+        "names",
+        "paths",
+        "proposals",
+        "rules",
+        "verdict",
+    ),
     *_gate(
         "__init__",
         "audit",

@@ -6,19 +6,22 @@ Every value in it went through its door already; each allow item remembers where
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
 from aisb.domain.entry_kinds import LATER, Entry
+from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW
-from aisb.domain.reduce import reduce_names
-from aisb.domain.rules import VERSION, NameEntry
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aisb.domain.egress import EgressPolicy
+    from aisb.domain.names import NameEntry
+
+_FLAG = "--allow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +46,34 @@ class Policy:
     ca_bundle: str
 
     @property
+    def egress(self) -> EgressPolicy:
+        """What may be reached, reduced to the fewest entries that mean the same."""
+        return gather((item.entry, item.origin) for item in self.allow).policy
+
+    @property
     def names(self) -> tuple[NameEntry, ...]:
-        """The name entries, reduced to the fewest that mean the same."""
-        return reduce_names(item.entry for item in self.allow if isinstance(item.entry, NameEntry))
+        """The reduced name entries."""
+        return self.egress.names
 
 
 def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem, ...]:
     """The allow items of (text, origin) pairs, sorted. Raises UsageError for one that is not enforced."""
-    items = {AllowItem(entry, origin) for argument, origin in sourced for entry in parse_entries(argument)}
+    items = {AllowItem(entry, origin) for argument, origin in sourced for entry in _parse_sourced(argument, origin)}
     for item in items:
         _refuse_what_is_not_enforced(item.entry)
     if net != ALLOW and items:
         raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
     return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+
+
+def _parse_sourced(argument: str, origin: str) -> list[Entry]:
+    """The entries; what is wrong with one is said of where it stands."""
+    try:
+        return parse_entries(argument)
+    except UsageError as error:
+        if origin == _FLAG:
+            raise
+        raise UsageError(f"{origin}: {error.message.removeprefix(_FLAG).strip()}", error.hint) from error
 
 
 def need_entries(policy: Policy) -> Policy:
@@ -72,12 +90,3 @@ def _refuse_what_is_not_enforced(entry: Entry) -> None:
     what, hint = LATER.get(type(entry), ("", ""))
     if what:
         raise UsageError(f"--allow {entry.text()!r}: {what} are understood, but not enforced", hint=hint)
-
-
-def policy_json(names: Iterable[NameEntry]) -> str:
-    """The canonical JSON that the gate reads: same meaning, same bytes; no origins, no host paths."""
-    document = {
-        "names": [{"host": name.host, "match": name.match, "ports": list(name.ports)} for name in names],
-        "version": VERSION,
-    }
-    return json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n"

@@ -1,13 +1,15 @@
 """
 Fewer entries with the same meaning: subsumed ones dropped, the rest sorted.
 
-squid refuses to start on `x.test` after `.x.test`, and equal meaning should share one gate.
+squid refuses to start on `x.test` after `.x.test`, nft on intervals that overlap, and equal meaning should share
+one gate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisb.domain.addresses import AddressEntry, AddressTable
 from aisb.domain.hosts import parents_of
 from aisb.domain.rules import BELOW, EXACT, TREE, NameEntry
 
@@ -33,3 +35,15 @@ def _reduce_one_port(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
     merged = {(host, TREE) for host in whole} | {pair for pair in pairs if pair[0] not in whole}
     open_below = {host for host, match in merged if match != EXACT}
     return {(host, match) for host, match in merged if not open_below.intersection(parents_of(host))}
+
+
+def reduce_addresses(entries: Iterable[AddressEntry]) -> tuple[AddressEntry, ...]:
+    """The sorted list without the entries that another one holds. Each that is left is one that was written."""
+    distinct = set(entries)
+    table = AddressTable(distinct)
+    return tuple(sorted((entry for entry in distinct if not _is_held(entry, table)), key=lambda entry: entry.order))
+
+
+def _is_held(entry: AddressEntry, table: AddressTable) -> bool:
+    # An entry for a metadata service's own address is held by no wider one: covering() leaves those out.
+    return any(other != entry and other.port in (None, entry.port) for other in table.covering(entry.network))

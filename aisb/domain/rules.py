@@ -1,185 +1,211 @@
 """
-The engine: may this run reach that host and port?
+The engine: may this run reach that host and port, and may it say this there?
 
-One pure judge for the bridge, the helper behind squid and the command line, so that they cannot
-disagree. The gate's image carries this file, so it needs nothing but the standard library. What is
-not allowed by an entry is denied.
+One pure judge for the bridge, the helper behind squid and the command line, so that they cannot disagree. The
+gate's image carries this file and what it imports, so it needs nothing but the standard library. What is not
+allowed by an entry or a rule is denied.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from aisb.domain.hosts import canonical_name, is_address, parents_of
+from aisb.domain.addresses import AddressEntry, AddressTable
+from aisb.domain.egress import VERSION, EgressPolicy, read_policy
+from aisb.domain.hosts import canonical_host, canonical_name, is_address, parents_of
+from aisb.domain.http_request import HTTP, HttpRequest, honest_request, names_agree, upgrade_fault
+from aisb.domain.http_rules import HostPolicy, HostRules
+from aisb.domain.names import (
+    BELOW,
+    EXACT,
+    HOST_NAME,
+    LOOPBACK,
+    MATCHES,
+    OWN_SUFFIX,
+    PROBE_NAME,
+    PROBED,
+    TLS_PORT,
+    TREE,
+    WEB_PORTS,
+    NameEntry,
+)
+from aisb.domain.proposals import entry_for
+from aisb.domain.verdict import CUT_OFF, SENTENCES, Failure, Reason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-VERSION = 1
-TLS_PORT = 443
-WEB_PORTS = (80, TLS_PORT)
-# Answered inside the gate itself: every start proves the way through with it, and no host of the user's is asked.
-PROBE_NAME = "ok.aisb.internal"
-OWN_SUFFIX = "aisb.internal"
-# What each start tries to reach and must not (gate/probe.py): in the audit, but nobody's news.
-PROBED = ("192.0.2.1", "2001:db8:ffff::1", "denied.aisb.internal")
-
-# The method of the last line of a record that is full.
-CUT_OFF = "AUDIT"
-
-TREE = "tree"
-EXACT = "exact"
-BELOW = "below"
-MATCHES = (TREE, EXACT, BELOW)
-
-
-class Reason:
-    """Why something was refused: the same word in the answer, the audit and the summary."""
-
-    NOT_LISTED = "not-listed"
-    PORT = "port"
-    METHOD = "method"
-    NAME_MISMATCH = "name-mismatch"
-    NOT_TLS = "not-tls"
-    PRIVATE_ADDRESS = "private-address"
-    DIRECT_ADDRESS = "direct-address"
-    DNS = "dns"
-    LIMIT = "limit"
-    BAD_REQUEST = "bad-request"
-
-
-class Failure:
-    """Why nothing came of what was allowed: a word in the audit."""
-
-    UNRESOLVED = "unresolved"
-    UNANSWERED = "unanswered"
-
-
-SENTENCES = {
-    Reason.NOT_LISTED: "no entry of the policy covers this host",
-    Reason.PORT: "the host is allowed, but not on this port",
-    Reason.METHOD: "the host is allowed, but not with this method and path",
-    Reason.NAME_MISMATCH: "the names in the request are not one and the same",
-    Reason.NOT_TLS: "what was said on port 443 is not TLS, or names no host",
-    Reason.PRIVATE_ADDRESS: "the name leads to a private address",
-    Reason.DIRECT_ADDRESS: "an address is not a name: only names are allowed",
-    Reason.DNS: "no entry of the policy covers this name",
-    Reason.LIMIT: "too many connections at once",
-    Reason.BAD_REQUEST: "the gate does not take a request in this form",
-    Failure.UNRESOLVED: "is allowed, but its name does not resolve",
-    Failure.UNANSWERED: "is allowed, but does not answer",
-}
-
-
-class Verdict(NamedTuple):
-    """
-    The engine's answer.
-
-    `rule` is the entry that allowed it; `add` the entry that would have, empty where none would.
-    """
-
-    allowed: bool
-    reason: str = ""
-    rule: str = ""
-    add: str = ""
-
-
-class NameEntry(NamedTuple):
-    """A name that may be reached: itself (`exact`), what is below it (`below`) or both (`tree`)."""
-
-    host: str
-    match: str
-    ports: tuple[int, ...]
-
-    def text(self) -> str:
-        """The entry as a person would write it."""
-        prefix = {TREE: "", EXACT: "exact:", BELOW: "below:"}[self.match]
-        if self.ports == WEB_PORTS:
-            return prefix + self.host
-        return ",".join(f"{prefix}{self.host}:{port}" for port in self.ports)
-
-    def covers_name(self, name: str) -> bool:
-        """Whether the canonical `name` falls under this entry, on whatever port."""
-        if name == self.host:
-            return self.match != BELOW
-        return self.match != EXACT and name.endswith("." + self.host)
+# The engine and the words in which it is asked and answers.
+__all__ = [
+    "BELOW",
+    "CUT_OFF",
+    "EXACT",
+    "HOST_NAME",
+    "MATCHES",
+    "OWN_SUFFIX",
+    "PROBED",
+    "PROBE_NAME",
+    "SENTENCES",
+    "TLS_PORT",
+    "TREE",
+    "VERSION",
+    "WEB_PORTS",
+    "AddressEntry",
+    "EgressPolicy",
+    "Engine",
+    "Failure",
+    "HostPolicy",
+    "HttpRequest",
+    "NameEntry",
+    "Reason",
+    "Verdict",
+    "entry_for",
+    "honest_request",
+]
 
 
 class Engine:
-    """Judges requests by a fixed list of entries."""
+    """Judges by a fixed policy."""
 
-    def __init__(self, names: Iterable[NameEntry]) -> None:
+    def __init__(
+        self,
+        names: Iterable[NameEntry] = (),
+        addresses: Iterable[AddressEntry] = (),
+        host_ports: Iterable[int] = (),
+        rules: Iterable[HostPolicy] = (),
+    ) -> None:
         self._by_host: dict[str, list[NameEntry]] = {}
         for entry in (NameEntry(PROBE_NAME, EXACT, WEB_PORTS), *names):
             self._by_host.setdefault(entry.host, []).append(entry)
+        self._addresses = AddressTable(addresses)
+        self._host_ports = frozenset(host_ports)
+        self._rules = {policy.host: HostRules(policy) for policy in rules}
 
     @classmethod
     def from_json(cls, text: str) -> Engine:
         """The engine for a policy in its canonical JSON. Raises ValueError for anything else."""
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.get("version") != VERSION or set(data) != {"version", "names"}:
-            raise ValueError("this policy is not of version 1")
-        return cls(_name_entry(item) for item in data["names"])
+        return cls(*read_policy(text))
+
+    @staticmethod
+    def is_host(host: str) -> bool:
+        """Whether this means the host's loopback, to which aisb itself leads: it is never squid's to dial."""
+        try:
+            return canonical_host(host) in (HOST_NAME, *LOOPBACK)
+        except ValueError:
+            return False
 
     def judge(self, host: str, port: int) -> Verdict:
-        """Whether a connection to `host` (a name or an address) and `port` is allowed."""
+        """
+        Whether a connection to `host` (a name or an address) and `port` is allowed.
+
+        To a host with rules that is the beginning: each request on it is put to `judge_request`.
+        """
+        if self.is_host(host):
+            return self._judge_host_port(canonical_host(host), port)
         if is_address(host):
-            # No entry of this version allows an address, so none is proposed.
-            return Verdict(allowed=False, reason=Reason.DIRECT_ADDRESS)
+            return self._judge_address(host, port)
         try:
             name = canonical_name(host)
         except ValueError:
             return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
-        covering = list(self._covering(name))
-        for entry in covering:
-            if port in entry.ports:
-                return Verdict(allowed=True, rule=entry.text())
-        return _denied(name, port, Reason.PORT if covering else Reason.NOT_LISTED)
+        if name in self._rules:
+            return _judge_port_of_rules(name, port)
+        return self._judge_name_and_port(name, port)
 
     def judge_name(self, name: str) -> Verdict:
-        """Whether `name` is one that may be resolved: some entry covers it on some port."""
+        """Whether `name` is one that may be resolved: some entry covers it on some port, or it has rules."""
         try:
             canonical = canonical_name(name)
         except ValueError:
             return Verdict(allowed=False, reason=Reason.DNS)
+        if canonical == HOST_NAME:
+            # Which port is meant nobody has said yet, so none is proposed.
+            ports = sorted(self._host_ports)
+            return Verdict(allowed=True, rule=f"host:{ports[0]}") if ports else Verdict(False, Reason.DNS)
+        if canonical in self._rules:
+            return Verdict(allowed=True, rule=_rules_of(canonical))
         for entry in self._covering(canonical):
             return Verdict(allowed=True, rule=entry.text())
         return _denied(canonical, WEB_PORTS[-1], Reason.DNS)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there is a host whose requests are read."""
+        return bool(self._rules)
+
+    def is_bumped(self, host: str) -> bool:
+        """Whether TLS to this host is opened in the gate, because its requests have to be read."""
+        try:
+            return canonical_name(host) in self._rules
+        except ValueError:
+            return False
+
     def judge_tls(self, host: str, port: int, sni: str) -> Verdict:
-        """Whether a TLS connection meant for `host` may go on with this SNI: only with that very name."""
+        """Whether TLS meant for `host` may pass on unread with this SNI: only with that very name and without rules."""
+        verdict = self.judge_hello(host, port, sni)
+        if verdict.allowed and self.is_bumped(host):
+            return Verdict(allowed=False, reason=Reason.PATH, detail="the requests to this host are read one by one")
+        return verdict
+
+    def judge_bump(self, host: str, port: int, sni: str) -> Verdict:
+        """Whether TLS meant for `host` is opened in the gate: only with that very name as SNI, and only with rules."""
+        verdict = self.judge_hello(host, port, sni)
+        if verdict.allowed and not self.is_bumped(host):
+            return Verdict(allowed=False, reason=Reason.NOT_LISTED, detail="no rule asks to read this connection")
+        return verdict
+
+    def judge_hello(self, host: str, port: int, sni: str) -> Verdict:
+        """Whether a TLS connection meant for `host` may go on with this SNI, read or unread."""
         verdict = self.judge(host, port)
-        if not verdict.allowed:
+        # An address entry says where bytes may go, not what they are: a hello need not name a host there.
+        if not verdict.allowed or is_address(host):
             return verdict
         if not sni:
             return Verdict(allowed=False, reason=Reason.NOT_TLS)
         return verdict if _same_name(host, sni) else Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
 
-    def judge_http(
-        self, host: str, port: int, *, scheme: str, url_host: str, url_port: int, host_header: str
-    ) -> Verdict:
+    def judge_request(self, request: HttpRequest) -> Verdict:
         """
-        Whether a plain request may go on over a connection meant for `host` and `port`.
+        Whether a request may go on: one that the gate can read, over plain HTTP or inside TLS that it opened.
 
-        Never to the port of TLS. The URL and the Host header must name that very host and port, and the scheme
-        be http: squid dials what the URL says, so a request that names another would reach it.
+        Before anything else all names in it must be one, of hosts without rules too: squid dials what the URL
+        says, or sends what it judged by one name over a tunnel to another.
         """
-        verdict = self.judge(host, port)
+        verdict = self.judge(request.host, request.port)
         if not verdict.allowed:
             return verdict
-        header_host, header_port = _split_host_header(host_header)
-        agree = (
-            scheme == "http"
-            and url_port == port
-            and header_port == port
-            and _same_name(host, url_host)
-            and _same_name(host, header_host)
-        )
-        if not agree:
+        if not names_agree(request):
             return Verdict(allowed=False, reason=Reason.NAME_MISMATCH)
-        # Nothing but TLS goes to this port, by whatever way.
-        return Verdict(allowed=False, reason=Reason.NOT_TLS) if port == TLS_PORT else verdict
+        if request.scheme == HTTP and request.port == TLS_PORT and not is_address(request.host):
+            # Nothing but TLS goes to this port of a name, by whatever way.
+            return Verdict(allowed=False, reason=Reason.NOT_TLS)
+        if fault := upgrade_fault(request):
+            return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
+        if self.is_bumped(request.host):
+            return self._rules[canonical_name(request.host)].judge(request.method, request.path)
+        return verdict
+
+    def _judge_host_port(self, host: str, port: int) -> Verdict:
+        entry = f"host:{port}"
+        if port in self._host_ports:
+            return Verdict(allowed=True, rule=entry)
+        reason = Reason.DIRECT_ADDRESS if is_address(host) else Reason.NOT_LISTED
+        # Who says localhost means the sandbox's own as a rule: no invitation to open the host's.
+        return Verdict(allowed=False, reason=reason, add=entry if host == HOST_NAME else "")
+
+    def _judge_address(self, address: str, port: int) -> Verdict:
+        covering = self._addresses.at(address)
+        for entry in covering:
+            if entry.port in (None, port):
+                return Verdict(allowed=True, rule=entry.text())
+        return _denied(address, port, Reason.PORT if covering else Reason.DIRECT_ADDRESS)
+
+    def _judge_name_and_port(self, name: str, port: int) -> Verdict:
+        covering = list(self._covering(name))
+        for entry in covering:
+            if port in entry.ports:
+                return Verdict(allowed=True, rule=entry.text())
+        return _denied(name, port, Reason.PORT if covering else Reason.NOT_LISTED)
 
     def _covering(self, name: str) -> Iterator[NameEntry]:
         for candidate in (name, *parents_of(name)):
@@ -188,20 +214,19 @@ class Engine:
                     yield entry
 
 
-def _denied(name: str, port: int, reason: str) -> Verdict:
-    return Verdict(allowed=False, reason=reason, add=entry_for(name, port))
+def _judge_port_of_rules(name: str, port: int) -> Verdict:
+    # Rules speak of requests: on another port nothing could be judged by them, wherever else the name is allowed.
+    if port in WEB_PORTS:
+        return Verdict(allowed=True, rule=_rules_of(name))
+    return Verdict(allowed=False, reason=Reason.PORT, detail="a host with rules is reached on ports 80 and 443 only")
 
 
-def entry_for(name: str, port: int) -> str:
-    """The `--allow` entry that would let a canonical name be reached at a port; "" where none would."""
-    # Below a top-level name are many owners: the parser takes no such entry.
-    if _is_own(name) or "." not in name:
-        return ""
-    return name if port in WEB_PORTS else f"{name}:{port}"
+def _rules_of(name: str) -> str:
+    return f"the rules of {name}"
 
 
-def _is_own(name: str) -> bool:
-    return name == OWN_SUFFIX or name.endswith("." + OWN_SUFFIX)
+def _denied(host: str, port: int, reason: str) -> Verdict:
+    return Verdict(allowed=False, reason=reason, add=entry_for(host, port))
 
 
 def _same_name(one: str, other: str) -> bool:
@@ -209,25 +234,3 @@ def _same_name(one: str, other: str) -> bool:
         return canonical_name(one) == canonical_name(other)
     except ValueError:
         return False
-
-
-def _split_host_header(text: str) -> tuple[str, int]:
-    host, colon, port = text.partition(":")
-    if not colon:
-        return host, 80
-    return host, int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else 0
-
-
-def _name_entry(item: object) -> NameEntry:
-    if not isinstance(item, dict) or set(item) != {"host", "match", "ports"}:
-        raise ValueError("a name entry has host, match and ports")
-    ports = item["ports"]
-    if (
-        item["match"] not in MATCHES
-        or not isinstance(item["host"], str)
-        or canonical_name(item["host"]) != item["host"]
-        or not isinstance(ports, list)
-        or not all(type(port) is int and 1 <= port <= 65535 for port in ports)
-    ):
-        raise ValueError("a name entry is not in canonical form")
-    return NameEntry(item["host"], item["match"], tuple(ports))

@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import parse_base_image
+from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, need_entries, parse_allow, policy_json
+from aisb.domain.policy import Policy, need_entries, parse_allow
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -69,12 +70,14 @@ def need_images(question: Question, shop: Workshop) -> ImageNames:
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
     """The whole plan: every rendered text and every name."""
     gate_conf = _gate_files(policy, question, seccomp) if policy.net == ALLOW else {}
+    egress = policy.egress
     return Plan(
         net=policy.net,
         user=question.user,
         home_volume=policy.home_volume,
         policy_lines=policy_lines(policy),
-        names=len(policy.names),
+        names=len(egress.names) + len(egress.rules),
+        addresses=len(egress.addresses),
         sandbox_image=images.sandbox,
         gate_image=images.gate,
         seccomp=seccomp,
@@ -100,18 +103,18 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         **identity_files,
         "mode": f"{policy.net}\n",
         "mounts": sandbox.mount_targets(session_targets(gated=policy.net == ALLOW, project=bool(policy.project))),
-        "policy.json": policy_json(policy.names),
+        "policy.json": policy_json(policy.egress),
         "sandbox.nft": sandbox.ruleset(policy.net),
     }
 
 
 def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
     return gate_files(
-        names=policy.names,
-        policy_json=policy_json(policy.names),
+        egress=policy.egress,
         host_addresses=question.host_addresses,
         seccomp=seccomp,
         idle_seconds=question.wanted.idle_seconds,
+        roots=question.ca_text,
     )
 
 
@@ -169,7 +172,8 @@ def preview_of(question: Question, cache: str) -> Preview:
 def _squid_text(policy: Policy, question: Question) -> str:
     if policy.net != ALLOW:
         raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
-    return squid_conf(policy.names, question.host_addresses) + _commented(allowlist(policy.names))
+    egress = policy.egress
+    return squid_conf(egress, question.host_addresses) + _commented(allowlist(egress.listed_names))
 
 
 def _recorded(question: Question, cache: str) -> ImageInputs:

@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     home_volume: str
     policy_lines: str
     names: int
+    addresses: int
     sandbox_image: str
     gate_image: str
     seccomp: str

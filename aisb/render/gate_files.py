@@ -9,14 +9,28 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
+from aisb.domain.egress import policy_json
 from aisb.domain.hosts import parents_of
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
 from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
+from aisb.render.gate_addresses import (
+    GUARDED_FOR_SQUID,
+    GUARDED_V4,
+    GUARDED_V6,
+    NOT_FOR_SQUID,
+    Opened,
+    accepted,
+    opened_of,
+)
 from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aisb.domain.addresses import AddressEntry
+    from aisb.domain.egress import EgressPolicy
 
 # Debian's and Ubuntu's number of the user `proxy`; the entrypoint checks it.
 SQUID_UID = 13
@@ -24,21 +38,9 @@ SQUID_UID = 13
 DESCRIPTORS = 16640
 SILENCE_HOURS = 2
 
-PRIVATE_V4 = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-    "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
-)  # fmt: skip
-_MAPPED_V6 = "::ffff:0:0/96"
-_MULTICAST_V6 = "ff00::/8"
-# First the forms that carry an IPv4 address: compatible, mapped, translated (two), Teredo and 6to4.
-PRIVATE_V6 = (
-    "::/96", _MAPPED_V6, "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16",
-    "fc00::/7", "fe80::/10", "fec0::/10", _MULTICAST_V6,
-)  # fmt: skip
-# squid holds IPv4 addresses in the mapped form, and "no address", which a name that does not resolve has, as all ones.
-_NOT_FOR_SQUID = (_MAPPED_V6, _MULTICAST_V6)
-
 # As a file: squid splits this at blanks, knows no quotes, and takes a parenthesis for a function of its own.
+# Without a folder for it to keep them in, the certificates that it makes are nowhere on a disk.
+CERTGEN = "/usr/lib/squid/security_file_certgen"
 HELPER = "/usr/bin/python3 -I -S /usr/libexec/aisb/gate/helper.py"
 
 
@@ -50,12 +52,15 @@ UNREACHED = {
     "ERR_DNS_FAIL": "its name does not resolve: %z",
     "ERR_INVALID_RESP": "its answer is not HTTP",
     "ERR_READ_ERROR": "its name does not resolve, or it broke the connection off",
+    "ERR_SECURE_CONNECT_FAIL": "the gate does not trust its certificate, or it is for another name than the request",
     "ERR_READ_TIMEOUT": "it said nothing for too long",
     "ERR_WRITE_ERROR": "it broke the connection off: %E",
     "ERR_ZERO_SIZE_OBJECT": "it ended the connection without an answer",
 }
 # Where squid finds its pages, made by the entrypoint.
 PAGES = f"{SCRATCH_TARGET}/pages"
+# In a gate's `conf`: certificates of the user's own, for the servers to which the gate itself speaks TLS.
+ROOTS = "roots.pem"
 # The helper's annotation, which says whose request it is.
 RUN_NOTE = "run_"
 
@@ -76,6 +81,11 @@ class SquidView(NamedTuple):
 
     listed_ports: tuple[int, ...]
     private_networks: tuple[str, ...]
+    opened: tuple[Opened, ...]
+    bumped: bool
+    roots: str
+    certgen: str = CERTGEN
+    guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
     ports: Ports = Ports()
     pages: str = PAGES
     unreached: tuple[str, ...] = tuple(UNREACHED)
@@ -105,6 +115,10 @@ class RulesetView(NamedTuple):
 
     host_addresses4: tuple[str, ...]
     host_addresses6: tuple[str, ...]
+    accepted_alone: tuple[str, ...]
+    accepted_networks: tuple[str, ...]
+    guarded4: tuple[str, ...] = GUARDED_V4
+    guarded6: tuple[str, ...] = GUARDED_V6
     private4: tuple[str, ...] = PRIVATE_V4
     private6: tuple[str, ...] = PRIVATE_V6
     ports: Ports = Ports()
@@ -124,15 +138,18 @@ class EntrypointView(NamedTuple):
     pages: str = PAGES
 
 
-def squid_conf(names: Iterable[NameEntry], host_addresses: Iterable[str]) -> str:
-    """squid's configuration."""
-    ports = {port for entry in names for port in entry.ports} | set(WEB_PORTS)
-    return render("squid.conf.j2", SquidView(tuple(sorted(ports)), _networks_for_squid(host_addresses)))
+def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots: bool = False) -> str:
+    """squid's configuration. `own_roots`: the user's own certificates are in the gate's directory too."""
+    ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
+    private = _networks_for_squid(host_addresses)
+    roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
+    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), bool(egress.rules), roots)
+    return render("squid.conf.j2", view)
 
 
 def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
     # squid warns about an address that one of the networks covers already.
-    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text not in _NOT_FOR_SQUID]
+    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text not in NOT_FOR_SQUID]
     own = {ip_address(text) for text in host_addresses}
     uncovered = (address for address in own if not any(address in network for network in networks))
     return (*map(str, networks), *sorted(map(str, uncovered)))
@@ -152,14 +169,22 @@ def allowlist(names: Iterable[NameEntry]) -> str:
     return render("allowlist.j2", AllowlistView(tuple(sorted({f".{host}" for host in roots} | alone))))
 
 
-def gate_ruleset(host_addresses: Iterable[str]) -> str:
+def bumped_names(egress: EgressPolicy) -> str:
+    """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
+    return render("allowlist.j2", AllowlistView(tuple(sorted(policy.host for policy in egress.rules))))
+
+
+def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str]) -> str:
     """The gate's nft ruleset."""
     addresses = sorted(set(host_addresses))
+    alone, networks = accepted(entries)
     return render(
         "gate.nft.j2",
         RulesetView(
             host_addresses4=tuple(address for address in addresses if ":" not in address),
             host_addresses6=tuple(address for address in addresses if ":" in address),
+            accepted_alone=alone,
+            accepted_networks=networks,
         ),
     )
 
@@ -175,19 +200,24 @@ def unreached_page(reason: str) -> str:
 
 
 def gate_files(
-    *, names: tuple[NameEntry, ...], policy_json: str, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int
+    *, egress: EgressPolicy, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int, roots: str = ""
 ) -> dict[str, str]:
-    """Everything in a gate's `conf` directory, by name."""
+    """Everything in a gate's `conf` directory, by name. `roots` are certificates of the user's own, in PEM."""
+    bumped = {"bumped": bumped_names(egress)} if egress.rules else {}
+    own_roots = {ROOTS: roots} if egress.rules and roots else {}
     return {
+        **bumped,
+        **own_roots,
         **{name: unreached_page(reason) for name, reason in UNREACHED.items()},
-        "allowlist": allowlist(names),
+        "allowlist": allowlist(egress.listed_names),
         # squid fills in what the helper said.
         "denied": "403 Access denied by egress policy\n%O",
-        "gate.nft": gate_ruleset(host_addresses),
+        "denied.json": "%O",
+        "gate.nft": gate_ruleset(egress.addresses, host_addresses),
         "hosts": f"127.0.0.1 {PROBE_NAME}\n",
         "idle": f"{idle_seconds}\n",
         "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
-        "policy.json": policy_json,
+        "policy.json": policy_json(egress),
         "seccomp.json": seccomp,
-        "squid.conf": squid_conf(names, host_addresses),
+        "squid.conf": squid_conf(egress, host_addresses, own_roots=bool(own_roots)),
     }

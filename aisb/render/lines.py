@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import canonical_name, show_authority
+from aisb.domain.hosts import canonical_host, show_authority
 from aisb.domain.rules import CUT_OFF, PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
 from aisb.errors import UsageError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST = 20
 _FULL = "the record of this run is full: what came later is not in it, nor below"
-_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS)
+_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS, Reason.DIRECT_ADDRESS)
 
 
 class _Event(NamedTuple):
@@ -25,6 +25,8 @@ class _Event(NamedTuple):
     host: str
     port: int
     what: str
+    # The rule that would have allowed it, where a method or a path was refused.
+    add: str = ""
 
 
 class StartView(NamedTuple):
@@ -36,6 +38,7 @@ class StartView(NamedTuple):
     home_volume: str
     net: str
     names: int
+    addresses: int
     gate: str
     warm: bool
 
@@ -61,7 +64,8 @@ def _reachable(view: StartView) -> str:
             "WARNING: --net full: everything but this host's loopback can be reached, nothing is filtered or recorded"
         )
     names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
-    return f"allow {names}, 0 addresses; gate {view.gate} {'warm' if view.warm else 'started'}"
+    addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
+    return f"allow {names}, {addresses}; gate {view.gate} {'warm' if view.warm else 'started'}"
 
 
 def _short(path: str, home: str) -> str:
@@ -77,7 +81,7 @@ def denial_lines(audit: Iterable[str]) -> list[str]:
     records = [_record(line) for line in audit]
     # Before anything that an agent can make many lines of.
     full = [_FULL] if any(record.get("method") == CUT_OFF for record in records) else []
-    denied = Counter(_place_and(record, "reason") for record in records if _is_denial(record))
+    denied = Counter(_denial(record) for record in records if _is_denial(record))
     failed = Counter(_place_and(record, "failed") for record in records if record.get("failed"))
     return [*full, *_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
 
@@ -100,10 +104,21 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
     return _Event(str(record.get("host")), port if isinstance(port, int) else 0, str(record.get(key)))
 
 
+def _denial(record: dict[str, object]) -> _Event:
+    event = _place_and(record, "reason")
+    add = record.get("add")
+    is_rule = (
+        event.what in (Reason.METHOD, Reason.PATH) and isinstance(add, str) and add.isascii() and add.isprintable()
+    )
+    return event._replace(add=str(add)) if is_rule else event
+
+
 def _denial_line(event: _Event, times: str) -> str:
-    host, port, reason = event
-    entry = entry_for(host, port or WEB_PORTS[0]) if reason in _CURABLE and _is_name(host) else ""
-    cure = f"to allow it, add: --allow {entry}" if entry and _is_taken(entry) else "no entry would allow this"
+    host, port, reason, entry = event
+    if reason in _CURABLE and _is_host(host):
+        entry = entry_for(host, port or WEB_PORTS[0])
+    is_taken = entry and _is_taken(entry)
+    cure = f"to allow it, add: --allow {_quoted(entry)}" if is_taken else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 
@@ -115,10 +130,17 @@ def _where(event: _Event) -> str:
     return show_authority(event.host, event.port) if event.port else event.host
 
 
-def _is_name(host: str) -> bool:
-    """Whether the host is a name in canonical form: what is proposed may be pasted into a shell."""
+def _quoted(entry: str) -> str:
+    # Only here: the module costs a start some milliseconds.
+    from shlex import quote
+
+    return quote(entry)
+
+
+def _is_host(host: str) -> bool:
+    """Whether this is a name or an address in canonical form: what is proposed may be pasted into a shell."""
     try:
-        return canonical_name(host) == host
+        return canonical_host(host) == host
     except ValueError:
         return False
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisb.domain.policy import policy_json
+from aisb.domain.egress import EgressPolicy
+from aisb.domain.entries import parse_entry
+from aisb.domain.gather import gather
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
 
@@ -21,9 +23,7 @@ HOST = ("192.0.2.7", "203.0.113.2", "2001:db8::2", "fe80::1", "10.1.2.3")
 
 
 def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...]) -> dict[str, str]:
-    return gate_files(
-        names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}\n", idle_seconds=600
-    )
+    return gate_files(egress=EgressPolicy(names), host_addresses=host, seccomp="{}\n", idle_seconds=600)
 
 
 def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> None:
@@ -31,8 +31,8 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
 
     assert sorted(files) == [
         "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR",
-        "ERR_READ_TIMEOUT", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
-        "allowlist", "denied", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
+        "ERR_READ_TIMEOUT", "ERR_SECURE_CONNECT_FAIL", "ERR_WRITE_ERROR", "ERR_ZERO_SIZE_OBJECT",
+        "allowlist", "denied", "denied.json", "gate.nft", "hosts", "idle", "mounts", "policy.json", "seccomp.json", "squid.conf",
     ]  # fmt: skip
     for name, text in files.items():
         golden(f"gate/{name}", text)
@@ -40,6 +40,18 @@ def test_everything_in_a_gates_directory(golden: Callable[[str, str], None]) -> 
 
 def test_a_host_without_addresses_gets_sets_without_elements(golden: Callable[[str, str], None]) -> None:
     golden("gate/empty.nft", files_of(NAMES, ())["gate.nft"])
+
+
+def test_addresses_and_hosts_with_rules(golden: Callable[[str, str], None]) -> None:
+    """What there is besides: squid's configuration with certificates of the user's own, and the ruleset."""
+    entries = ("allowed.test", "10.20.0.0/16:5432", "10.20.0.5", "[2001:db8::5]:443", "169.254.169.254", "fd00::/16",
+               "GET api.test/pub/**", "GET,POST b.api.test/**")  # fmt: skip
+    egress = gather((parse_entry(entry), "--allow") for entry in entries).policy
+    files = gate_files(egress=egress, host_addresses=HOST, seccomp="{}\n", idle_seconds=600, roots="certificates\n")
+
+    for name in ("bumped", "gate.nft", "policy.json", "roots.pem", "squid.conf"):
+        golden(f"gate/every-kind/{name}", files[name])
+    assert {"bumped", "roots.pem"}.isdisjoint(files_of(NAMES, HOST))
 
 
 def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:

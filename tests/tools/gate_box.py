@@ -26,11 +26,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, ROOT)
 
-from tests.lab.laboratory.settings import HOSTS  # noqa: E402  # found by the path above
+from aisb.domain.egress import EgressPolicy  # noqa: E402  # found by the path above
+from aisb.domain.entries import parse_entry  # noqa: E402  # found by the path above
+from aisb.domain.gather import gather  # noqa: E402  # found by the path above
+from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
+from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from aisb.domain.gather import SourcedHost
     from aisb.domain.rules import NameEntry
 
 # The machine itself, and the laboratory's other host: squid 5.7 and 6.13.
@@ -46,7 +51,7 @@ ENVIRONMENT = {
 }
 # What this box is made of and podman's is not.
 BOX_MOUNTS = ("/etc", "/run/aisb", "/run/squid", "/usr", "/usr/libexec", "/sys")
-PROGRAMS = ("aisb/__init__.py", "aisb/domain/__init__.py", "aisb/domain/hosts.py", "aisb/domain/rules.py")
+PROGRAMS = tuple(program.source for program in GATE_PROGRAMS if program.source.startswith("aisb/"))
 
 PUBLIC = ("203.0.113.1", "203.0.113.10", "203.0.113.11", "203.0.113.12", "203.0.113.53")
 PUBLIC6 = ("2001:db8::1", "2001:db8::10", "2001:db8::11", "2001:db8::12")
@@ -59,6 +64,11 @@ ZONE = {
     "cdn.test": ["203.0.113.12"],
     "v6.test": ["2001:db8::10"],
 }
+
+
+def allowing(*entries: str, hosts: Iterable[SourcedHost] = ()) -> EgressPolicy:
+    """The policy of `--allow` entries and of hosts with rules."""
+    return gather(((parse_entry(entry), "--allow") for entry in entries), hosts).policy
 
 
 def run(*argv: str) -> str:
@@ -165,15 +175,32 @@ class World:
             == 0
         )
 
+    def certificate(self) -> str:
+        """The authority that made what all servers there show."""
+        with open(f"{self.directory}/ca.pem", encoding="ascii") as file:
+            return file.read()
+
     def in_gate(self, *argv: str) -> list[str]:
         """`argv` run in the gate's network."""
         return ["ip", "netns", "exec", self.gate, *argv]
 
     def _make_certificate(self) -> None:
-        names = "subjectAltName=DNS:*.test,DNS:*.allowed.test"
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        where = ("-keyout", f"{self.directory}/key.pem", "-out", f"{self.directory}/cert.pem")
-        run("openssl", "req", "-x509", *key, "-days", "30", "-subj", "/CN=test", "-addext", names, *where)
+        """A certificate for all servers there, and the authority that it is from."""
+        _write(f"{self.directory}/openssl.conf", "[req]\ndistinguished_name = subject\n[subject]\n")
+        request = ("openssl", "req", "-x509", "-config", f"{self.directory}/openssl.conf", "-days", "30", "-nodes",
+                   "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")  # fmt: skip
+        authority = (f"{self.directory}/ca-key.pem", f"{self.directory}/ca.pem")
+        for (key, certificate), name, extensions, signed in (
+            (authority, "authority", ("basicConstraints=critical,CA:TRUE", "subjectKeyIdentifier=hash"), ()),
+            (
+                (f"{self.directory}/key.pem", f"{self.directory}/cert.pem"),
+                "test",
+                ("subjectAltName=DNS:*.test,DNS:*.allowed.test,DNS:allowed.test,DNS:evil.test,DNS:v6.test",),
+                ("-CA", authority[1], "-CAkey", authority[0]),
+            ),
+        ):
+            more = [word for extension in extensions for word in ("-addext", extension)]
+            run(*request, "-subj", f"/CN={name}", *more, *signed, "-keyout", key, "-out", certificate)
 
     def _make_namespaces(self) -> None:
         for name in (self.gate, self.internet):
@@ -205,7 +232,7 @@ class GateBox:
     def __init__(
         self,
         world: World,
-        names: tuple[NameEntry, ...],
+        allowed: tuple[NameEntry, ...] | EgressPolicy,
         *,
         replaced: tuple[tuple[str, str, str], ...] = (),
         system: str = "/",
@@ -218,7 +245,7 @@ class GateBox:
     ) -> None:
         self.world = world
         self._resolv_conf = resolv_conf
-        self._names = names
+        self._egress = allowed if isinstance(allowed, EgressPolicy) else EgressPolicy(allowed)
         self._replaced = list(replaced)
         self._system = system
         self._idle_seconds = idle_seconds
@@ -324,7 +351,6 @@ class GateBox:
         }
 
     def _write_files(self) -> None:
-        from aisb.domain.policy import policy_json
         from aisb.render.gate_files import gate_entrypoint, gate_files
         from aisb.render.sandbox import mount_targets
         from aisb.render.seccomp import seccomp_json
@@ -333,11 +359,11 @@ class GateBox:
         with open("/usr/share/containers/seccomp.json", encoding="utf-8") as file:
             seccomp = seccomp_json(file.read())
         files = gate_files(
-            names=self._names,
-            policy_json=policy_json(self._names),
+            egress=self._egress,
             host_addresses=self._host_addresses,
             seccomp=seccomp,
             idle_seconds=600,
+            roots=self.world.certificate(),
         )
         files["idle"] = f"{self._idle_seconds}\n"
         files["mounts"] = mount_targets(BOX_MOUNTS)

@@ -173,12 +173,14 @@ def _respond(client: socket.socket, path: str, address: str) -> None:
     """
     Says which server this is.
 
-    `/size/N` sends N bytes instead, `/slow/N` waits so many seconds after its head, `/status/N` has this status.
+    `/alt-svc` at the end of a path names another way to it; `/size/N` sends N bytes instead, `/slow/N` waits so many seconds after its head, `/status/N` has this status.
     """
     kind, _, count = path.removeprefix("/").partition("/")
     body = b"x" * int(count) if kind == "size" else f"hello from {address}\n".encode()
     status = int(count) if kind == "status" else 200
-    client.sendall(b"HTTP/1.1 %d X\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % (status, len(body)))
+    other = b'Alt-Svc: h3=":443"\r\n' if path.endswith("/alt-svc") else b""
+    head = b"HTTP/1.1 %d X\r\nContent-Type: text/plain\r\n%bContent-Length: %d\r\n\r\n"
+    client.sendall(head % (status, other, len(body)))
     if kind == "slow":
         time.sleep(float(count))
     client.sendall(body)

@@ -567,6 +567,18 @@ def test_orphans_are_taken_in_and_end_with_the_command(gate: str) -> None:
     assert ended.code == 0
 
 
+def test_the_certificate_of_a_gate_that_opens_tls_joins_them_too(gate: str, tmp_path: Path) -> None:
+    """It lies beside the run's socket, and comes with that directory; the user's own come first."""
+    own, gates = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AAAA", "BBBB"))
+    (tmp_path / "ca.pem").write_text(gates)
+    command = "cat /etc/ssl/certs/ca-certificates.crt - <<END | cmp - /run/user/1000/aisb/ca-bundle.pem && echo same\n"
+
+    alone = shell(f"{command}{gates}END", gate=gate)
+    joined = shell(f"{command}{own}{gates}END", gate=gate, files={"ca.pem": own})
+
+    assert (alone.stdout, joined.stdout) == (b"same\n", b"same\n")
+
+
 def test_extra_certificates_join_the_images_own(gate: str) -> None:
     """One file with both, of the command's user, at the path that the variables name; wget's settings beside it."""
     extra = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"

@@ -555,7 +555,7 @@ def test_a_name_that_leads_nowhere_is_no_refusal_and_is_said_in_words(path: str,
     for heard, port in ((by_url, 80), (by_tunnel, 80), (raw, 22)):
         head, _, body = heard.data.decode().partition("\r\n\r\n")
         assert body == page(run_of(path), name, port, reasons[heard.status])
-        assert port == 22 or "\r\nContent-Type: text/plain; charset=utf-8\r\n" in head
+        assert port == 22 or "\r\nContent-Type: text/plain; charset=utf-8\r\n" in f"{head}\r\n"
     # Nothing but TLS comes out of a tunnel to port 443, squid's page neither.
     assert https(path, f"{name}:443", name) == Heard(b"", pytest.approx(0, abs=2), True)
     lines = record(gate, path, "host", "port", "decision", "reason", "failed", lines=4)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.policy import policy_json
+from aisb.domain.egress import EgressPolicy
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
-from tests.tools.gate_box import run
+from tests.tools.gate_box import allowing, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,25 +29,50 @@ cp "$2"/gate.key "$2"/gate.crt "$1/run/squid/"
 exec chroot "$1" /usr/sbin/squid -k parse -f /run/aisb/conf/squid.conf
 """
 
-POLICIES: dict[str, tuple[NameEntry, ...]] = {
-    "one name": (NameEntry("a.test", TREE, WEB_PORTS),),
-    "every kind": (
-        NameEntry("a.test", TREE, WEB_PORTS),
-        NameEntry("a.test", EXACT, (22,)),
-        NameEntry("x.a.test", TREE, (22, 5432)),
-        NameEntry("b.test", BELOW, (443,)),
-        NameEntry("b.test", EXACT, (80,)),
-        NameEntry("_srv.c.test", EXACT, (65535,)),
-        NameEntry("xn--mnchen-3ya.test", TREE, WEB_PORTS),
-        NameEntry("aisb.internal", TREE, WEB_PORTS),
+
+POLICIES: dict[str, EgressPolicy] = {
+    "one name": EgressPolicy((NameEntry("a.test", TREE, WEB_PORTS),)),
+    "every kind of name": EgressPolicy(
+        (
+            NameEntry("a.test", TREE, WEB_PORTS),
+            NameEntry("a.test", EXACT, (22,)),
+            NameEntry("x.a.test", TREE, (22, 5432)),
+            NameEntry("b.test", BELOW, (443,)),
+            NameEntry("b.test", EXACT, (80,)),
+            NameEntry("_srv.c.test", EXACT, (65535,)),
+            NameEntry("xn--mnchen-3ya.test", TREE, WEB_PORTS),
+            NameEntry("aisb.internal", TREE, WEB_PORTS),
+        )
     ),
-    "ten thousand names": tuple(NameEntry(f"n{number}.test", TREE, WEB_PORTS) for number in range(10_000)),
+    "addresses": allowing(
+        "10.0.0.0/8",
+        "10.20.0.5:22",
+        "10.20.0.0/16:22",
+        "10.20.0.5",
+        "169.254.169.254",
+        "203.0.113.2:443",
+        "fd00::/16",
+        "fd00:ec2::254",
+        "[fd00:1::/32]:5432",
+        "[64:ff9b::a00:5]:443",
+        "198.51.100.7",
+        "192.0.2.0/24",
+    ),
+    "hosts with rules": allowing(
+        "a.test",
+        "GET,HEAD a.test/pub/**",
+        "POST x.a.test/**",
+        "exact:b.test:22",
+        "PUT b.test/*",
+        "10.0.0.0/8",
+    ),
+    "ten thousand names": EgressPolicy(tuple(NameEntry(f"n{n}.test", TREE, WEB_PORTS) for n in range(10_000))),
 }
 HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1", "127.0.0.1")
 
 
-def files_of(names: tuple[NameEntry, ...], host: tuple[str, ...] = HOST) -> dict[str, str]:
-    return gate_files(names=names, policy_json=policy_json(names), host_addresses=host, seccomp="{}", idle_seconds=600)
+def files_of(egress: EgressPolicy, host: tuple[str, ...] = HOST) -> dict[str, str]:
+    return gate_files(egress=egress, host_addresses=host, seccomp="{}", idle_seconds=600)
 
 
 def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -66,11 +91,9 @@ def complaints(output: str) -> list[str]:
     return [line for line in output.splitlines() if re.search(r"\b(WARNING|ERROR|FATAL)\b", line)]
 
 
-@pytest.mark.parametrize("names", POLICIES.values(), ids=POLICIES.keys())
-def test_squid_takes_its_configuration_without_a_warning(
-    system: str, tmp_path: Path, names: tuple[NameEntry, ...]
-) -> None:
-    done = parse(system, tmp_path, files_of(names))
+@pytest.mark.parametrize("egress", POLICIES.values(), ids=POLICIES.keys())
+def test_squid_takes_its_configuration_without_a_warning(system: str, tmp_path: Path, egress: EgressPolicy) -> None:
+    done = parse(system, tmp_path, files_of(egress))
 
     assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
     assert "Processing: http_access deny all" in done.stdout
@@ -90,7 +113,7 @@ def test_squid_takes_the_allowlist_of_any_policy(system: str, tmp_path: Path) ->
     ]
     for count in (3, 20, 100):
         names = reduce_names(chance.sample(entries, count))
-        done = parse(system, tmp_path, files_of(names))
+        done = parse(system, tmp_path, files_of(EgressPolicy(names)))
         assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
 
 
@@ -102,11 +125,11 @@ def test_a_name_that_squid_would_stumble_over_is_seen(system: str, tmp_path: Pat
         assert complaints(done.stdout)
 
 
-@pytest.mark.parametrize("names", POLICIES.values(), ids=POLICIES.keys())
+@pytest.mark.parametrize("egress", POLICIES.values(), ids=POLICIES.keys())
 @pytest.mark.parametrize("host", [(), HOST, tuple(f"198.51.{n // 250}.{n % 250}" for n in range(1000))], ids=len)
-def test_nft_takes_the_ruleset(tmp_path: Path, names: tuple[NameEntry, ...], host: tuple[str, ...]) -> None:
+def test_nft_takes_the_ruleset(tmp_path: Path, egress: EgressPolicy, host: tuple[str, ...]) -> None:
     ruleset = tmp_path / "gate.nft"
-    ruleset.write_text(files_of(names, host)["gate.nft"])
+    ruleset.write_text(files_of(egress, host)["gate.nft"])
 
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "nft", "--check", "--file", str(ruleset)],

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -418,8 +418,8 @@ WRONG = {
         "squid has ended: exit status 1",
     ),
     "another policy": (
-        {"replaced": (("policy.json", '"version":1', '"version":2'),)},
-        "this policy is not of version 1",
+        {"replaced": (("policy.json", '"version":2', '"version":1'),)},
+        "this policy is not of version 2",
     ),
 }
 
@@ -443,12 +443,18 @@ def test_an_odd_line_in_resolv_conf_is_no_name_server_and_nothing_else_either(wo
 
 
 HELLO = "squid let a hello of another name through"
-UNPROVED = {
+HELPER_AGAIN = (
+    "gate/judging.py",
+    "    if question.door == TLS and not question.sni:\n",
+    "    if question.door == TLS:\n",
+)
+UNPROVED: dict[str, Any] = {
     "wide open": (
         ("squid.conf", "http_access deny manager\n", "http_access allow all\n"),
         "squid .* another name .*",
     ),
-    "splice at the end": (("squid.conf", "ssl_bump terminate all", "ssl_bump splice all"), HELLO),
+    # Of a hello that is passed on squid asks once more, so this alone lets nothing through.
+    "splice at the end": (("squid.conf", "ssl_bump terminate all", "ssl_bump splice all"), HELLO, HELPER_AGAIN),
     "no look": (("squid.conf", "ssl_bump peek first_look", "ssl_bump splice all"), HELLO),
     "no certificate": (
         ("squid.conf", " tls-cert=/run/squid/gate.crt tls-key=/run/squid/gate.key", ""),
@@ -470,12 +476,11 @@ UNPROVED = {
 }
 
 
-@pytest.mark.parametrize(("replaced", "said"), UNPROVED.values(), ids=UNPROVED.keys())
-def test_a_gate_that_cannot_prove_itself_does_not_open(
-    world: World, system: str, replaced: tuple[str, str, str], said: str
-) -> None:
+@pytest.mark.parametrize("case", UNPROVED.values(), ids=UNPROVED.keys())
+def test_a_gate_that_cannot_prove_itself_does_not_open(world: World, system: str, case: Any) -> None:
+    replaced, said, *more = case
     quick = ("gate/bridge.py", "START_SECONDS = 15.0", "START_SECONDS = 3.0")
-    with GateBox(world, NAMES, system=system, replaced=(replaced, quick)) as gate:
+    with GateBox(world, NAMES, system=system, replaced=(replaced, *more, quick)) as gate:
         assert re.fullmatch(f"failed ({said})", gate.ready), gate.log()
         assert gate.wait() == 1
         assert not os.path.exists(f"{gate.directory}/ctl.sock")

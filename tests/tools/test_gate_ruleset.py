@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.render.gate_files import SQUID_UID, Ports, gate_ruleset
-from tests.tools.gate_box import HERE, PRIVATE, PRIVATE6, World, run
+from tests.tools.gate_box import HERE, PRIVATE, PRIVATE6, World, allowing, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from aisb.domain.addresses import AddressEntry
 
 BRIDGE = 0
 SOMEBODY = 1000
@@ -35,11 +37,12 @@ class Place:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.entries: tuple[AddressEntry, ...] = ()
         self._listeners: list[socket.socket] = []
 
     def load(self, *without: tuple[str, str]) -> None:
         """As the entrypoint does, with some texts replaced by others."""
-        ruleset = gate_ruleset(("203.0.113.2", "2001:db8::2"))
+        ruleset = gate_ruleset(self.entries, ("203.0.113.2", "2001:db8::2"))
         for old, new in without:
             assert old in ruleset
             ruleset = ruleset.replace(old, new)
@@ -174,6 +177,28 @@ def test_nothing_comes_in(place: Place) -> None:
     for address in ("203.0.113.2", "2001:db8::2"):
         ((outcome, _),) = place.attempts(BRIDGE, ("tcp", address, BYSTANDER), namespace=place.world.internet)
         assert outcome == "silence"
+
+
+def test_squid_reaches_the_addresses_that_have_an_entry(place: Place) -> None:
+    """At the port of the entry. A wide one opens no metadata service, and nothing opens the gate's own loopback."""
+    place.entries = allowing(
+        "10.0.0.0/8:80", "192.168.1.1:22", "fd00::/16", "100.64.0.1", "203.0.113.2", "[64:ff9b::a00:5]:443",
+        "198.18.0.0/16:443", "169.254.169.254:80",
+    ).addresses  # fmt: skip
+    opened = [("10.0.0.5", 80), ("192.168.1.1", 22), ("100.64.0.1", 22), ("100.64.0.1", 443), ("64:ff9b::a00:5", 443),
+              ("198.18.0.9", 443), ("169.254.169.254", 80)]  # fmt: skip
+    closed = [("10.0.0.5", 443), ("192.168.1.1", 80), ("fd00:ec2::254", 80), ("fd00:ec2::254", 443), ("172.16.0.1", 80),
+              ("64:ff9b::a00:5", 80), ("198.18.0.9", 80), ("169.254.169.254", 443), ("203.0.113.2", BYSTANDER),
+              ("127.0.0.1", BYSTANDER)]  # fmt: skip
+    place.load()
+    try:
+        assert place.outcomes(SQUID_UID, *(("tcp", *where) for where in opened)) == {"through"}
+        assert place.outcomes(SQUID_UID, *(("tcp", *where) for where in closed)) == {"ECONNREFUSED"}
+        assert "through" not in place.outcomes(SQUID_UID, ("udp", "100.64.0.1", 443))
+        assert place.outcomes(SOMEBODY, ("tcp", "100.64.0.1", 443)) == {"ECONNREFUSED"}
+    finally:
+        place.entries = ()
+        place.load()
 
 
 LO_REFUSED = 'oif "lo" jump refuse'

@@ -48,12 +48,18 @@ HELPER_FOR_HELLOS = (
         "return engine.judge(question.host, question.port)",
     ),
 )
-HELPER_FOR_WEB_PORTS = (("gate/judging.py", "if question.port in WEB_PORTS:", "if False:"),)
+# squid asks once more, with the hello, where it passes one on.
+HELPER_AGAIN = (
+    ("gate/judging.py", "    if question.door == TLS and not question.sni:\n", "    if question.door == TLS:\n"),
+)
+HELPER_FOR_WEB_PORTS = (
+    ("gate/judging.py", "if question.port in WEB_PORTS and not is_address(question.host):", "if False:"),
+)
 LISTED_NAME = conf("http_access deny !listed_name\n")
 LISTED_PORT = conf("http_access deny !listed_port\n")
 NO_WEB_TUNNEL = conf("http_access deny at_explicit connect web_port\n")
-EXPLICIT = conf("http_access deny at_explicit !explicit_agrees\n")
-PLAIN = conf("http_access deny at_plain !plain_agrees\n")
+EXPLICIT = conf("http_access deny at_explicit !wants_json !explicit_agrees\n")
+PLAIN = conf("http_access deny at_plain !wants_json !plain_agrees\n")
 PRIVATE = conf("http_access deny private\n", "ssl_bump terminate second_look !probe_name private\n")
 NFT_PRIVATE = (("gate.nft", "ip daddr @private4 jump refuse", ""),)
 
@@ -106,7 +112,9 @@ class Case(NamedTuple):
 CDN = "203.0.113.12"
 EVIL = "203.0.113.11"
 CASES = {
-    "another name in the hello": Case(fronting("evil.test"), (ssl_bump("terminate all", "splice all"),), (CDN, 443)),
+    "another name in the hello": Case(
+        fronting("evil.test"), (ssl_bump("terminate all", "splice all"), HELPER_AGAIN), (CDN, 443)
+    ),
     "no name in the hello": Case(fronting(None), (ssl_bump("terminate all", "splice all"),), (CDN, 443)),
     "a star in the hello": Case(fronting("*.test"), (HELPER_FOR_HELLOS,), (CDN, 443)),
     "another allowed name in the hello": Case(fronting("allowed.test"), (HELPER_FOR_HELLOS,), (CDN, 443)),

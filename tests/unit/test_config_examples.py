@@ -9,8 +9,9 @@ import subprocess
 from aisb.cli.main import VERBS
 from aisb.cli.request import read_request, read_variables
 from aisb.cli.splitter import Split, split
+from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.options import OPTIONS
-from aisb.domain.policy import parse_allow, policy_json
+from aisb.domain.policy import parse_allow
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import NameEntry
 
@@ -69,14 +70,14 @@ def test_the_allow_list_is_what_its_comments_say() -> None:
 
     names = reduce_names(item.entry for item in items if isinstance(item.entry, NameEntry))
     assert request.has("dry-run")
-    assert policy_json(names) == (
-        '{"names":['
+    assert policy_json(EgressPolicy(names)) == (
+        '{"addresses":[],"host_ports":[],"names":['
         '{"host":"cdn.example.net","match":"below","ports":[80,443]},'
         '{"host":"db-dev.example.com","match":"exact","ports":[5432]},'
         '{"host":"git.example.com","match":"exact","ports":[22,80,443]},'
         '{"host":"llm.example.com","match":"exact","ports":[80,443]},'
         '{"host":"packages.example.com","match":"tree","ports":[80,443]}'
-        '],"version":1}\n'
+        '],"rules":[],"version":2}\n'
     )
 
 

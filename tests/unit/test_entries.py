@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aisb.domain.entries import parse_entries, parse_entry, split_entries
-from aisb.domain.entry_kinds import NO_ADDRESSES, NO_HOST_PORTS, NO_PRESETS, NO_RULES
+from aisb.domain.entry_kinds import ADDRESS_FORMS, NO_HOST_PORTS, NO_PRESETS, RULE_FORM
 from aisb.domain.policy import parse_allow
 from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError
@@ -40,6 +40,9 @@ from aisb.errors import UsageError
         ("@npm", "@npm"),
         ("host:11434", "host:11434"),
         ("GET,HEAD api.example.com/repos/**", "GET,HEAD api.example.com/repos/**"),
+        ("HEAD,GET,HEAD API.example.com./*/x", "GET,HEAD api.example.com/*/x"),
+        ("GET münchen.test/", "GET xn--mnchen-3ya.test/"),
+        ("2002:a00::1", "2002:a00::1"),
     ],
 )
 def test_an_entry_has_one_canonical_form(text: str, canonical: str) -> None:
@@ -49,6 +52,7 @@ def test_an_entry_has_one_canonical_form(text: str, canonical: str) -> None:
     assert parse_entry(canonical) == entry
 
 
+RULE = "a rule is METHOD,METHOD HOST/PATH"
 NOT_A_NAME = "this is not a host name"
 LOCALHOST = "the sandbox has a localhost of its own"
 LOOPBACK = "the sandbox has a loopback of its own"
@@ -74,12 +78,15 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("https://user:secret@x.test:8443/path?query", NOT_A_NAME, "write: x.test:8443"),
         ("exact:https://x.test/", NOT_A_NAME, "write: exact:x.test"),
         ("https://localhost:3000/", NOT_A_NAME, NO_HOST_PORTS),
-        ("https://10.0.0.5/", NOT_A_NAME, NO_ADDRESSES),
+        ("https://10.0.0.5/", NOT_A_NAME, "write: 10.0.0.5"),
         ("ssh://git@x.test/me/repo.git", NOT_A_NAME, "write: x.test:22"),
         ("git@x.test:me/repo.git", NOT_A_NAME, "write: x.test:22"),
         ("git@x.test", NOT_A_NAME, "write: x.test"),
         ("x.test/path", NOT_A_NAME, "write: x.test"),
-        ("get x.test/path", NOT_A_NAME, "write: x.test"),
+        ("get x.test/path", RULE, "write: 'GET x.test/path'"),
+        ("GET, head x.test/path/**", RULE, "write: 'GET,HEAD x.test/path/**'"),
+        ("* x.test/", RULE, "write: 'DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT x.test/'"),
+        ("GET https://x.test/a", RULE, "write: 'GET x.test/a'"),
         ("x.test;", NOT_A_NAME, "write: x.test"),
         ("$(id)", NOT_A_NAME, "write: example.com"),
         ("alowed:x.test", "'alowed:' begins no entry", "write: x.test, exact:x.test or below:x.test"),
@@ -93,13 +100,22 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("127.0.0.1:3000", LOOPBACK, NO_HOST_PORTS),
         ("::1", LOOPBACK, NO_HOST_PORTS),
         ("host:x", "'x' is not a port (1 to 65535)", NO_HOST_PORTS),
-        ("::ffff:10.0.0.1", "this is an IPv4 address in IPv6 clothes", NO_ADDRESSES),
-        ("10.0.0.256", "10.0.0.256 is not an address or a network", NO_ADDRESSES),
-        ("10.0.0.1:0", "'0' is not a port (1 to 65535)", NO_ADDRESSES),
-        ("0.0.0.0/0", "a network this large (/0) is no allowlist", NO_ADDRESSES),
-        ("169.254.0.0/16", "link-local networks hold the cloud's metadata service", NO_ADDRESSES),
-        ("224.0.0.1", "224.0.0.1 is no address to connect to", NO_ADDRESSES),
-        ("GET a_/x", "'a_' is not a host name", NO_RULES),
+        ("::ffff:10.0.0.1", "this is an IPv4 address in IPv6 clothes", ADDRESS_FORMS),
+        ("10.0.0.256", "10.0.0.256 is not an address or a network", ADDRESS_FORMS),
+        ("10.0.0.1:0", "'0' is not a port (1 to 65535)", ADDRESS_FORMS),
+        ("0.0.0.0/0", "a network this large (/0) is no allowlist", ADDRESS_FORMS),
+        ("169.254.0.0/16", "link-local networks hold the cloud's metadata service", ADDRESS_FORMS),
+        ("224.0.0.1", "224.0.0.1 is no address to connect to", ADDRESS_FORMS),
+        ("GET a_/x", "'a_' is not a host name", RULE_FORM),
+        ("GET a.test:8080/x", "'a.test:8080' is not a host name", RULE_FORM),
+        ("GET localhost/x", LOCALHOST, NO_HOST_PORTS),
+        ("GET x.aisb.internal/x", "names below aisb.internal are aisb's own", "leave it out"),
+        ("FOO a.test/x", "FOO is none of DELETE GET HEAD OPTIONS PATCH POST PUT", RULE_FORM),
+        ("GET a.test/x?y", "the query is no part of a path", RULE_FORM),
+        ("GET a.test/../x", "a segment is made of nothing but dots and blanks", RULE_FORM),
+        ("GET a.test/**/x", "** stands for any rest, as the last segment of a path", RULE_FORM),
+        ("64:ff9b::/96", "these are IPv4 addresses in IPv6 clothes", ADDRESS_FORMS),
+        ("2002:a00::/24", "these are IPv4 addresses in IPv6 clothes", ADDRESS_FORMS),
         ("x.test:99999", "'99999' is not a port (1 to 65535)", "write: x.test (ports 80 and 443), or x.test:8443"),
         ("below:x.test:0443", "'0443' is not a port (1 to 65535)", "write: below:x.test:443"),
         ("x.test:", "'' is not a port (1 to 65535)", "write: x.test (ports 80 and 443), or x.test:8443"),
@@ -126,7 +142,8 @@ def test_a_refusal_says_why_and_names_the_nearest_form_that_is_enforced(text: st
         ("x.test:22,80", "80", "write: x.test:22,x.test:80"),
         ("a.test,exact:x.test,8443", "8443", "write: exact:x.test,exact:x.test:8443"),
         ("x.test,443", "443", "write: x.test"),
-        ("10.0.0.1,80", "80", "write: example.com:8443"),
+        ("10.0.0.1,80", "80", "write: 10.0.0.1:80"),
+        ("10.0.0.1:22,80", "80", "write: 10.0.0.1:22,10.0.0.1:80"),
         ("80", "80", "write: example.com:8443"),
     ],
 )
@@ -139,10 +156,8 @@ def test_a_port_alone_is_refused_with_the_host_before_it(argument: str, refused:
 @pytest.mark.parametrize(
     ("entry", "what", "hint"),
     [
-        ("10.0.0.5:5432", "addresses", NO_ADDRESSES),
         ("@npm", "presets", NO_PRESETS),
         ("host:11434", "ports of this host", NO_HOST_PORTS),
-        ("GET x.test/a", "methods and paths", NO_RULES),
     ],
 )
 def test_what_is_not_enforced_is_refused_with_what_to_do_instead(entry: str, what: str, hint: str) -> None:

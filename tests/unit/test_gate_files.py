@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv6Address, ip_network
 from itertools import combinations
 
+from aisb.domain.egress import EgressPolicy
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import (
     FIRST_EPHEMERAL_PORT,
@@ -50,14 +51,14 @@ def test_a_name_under_another_one_is_left_out_whatever_its_ports() -> None:
 
 
 def test_squid_hears_of_no_port_that_no_entry_names() -> None:
-    conf = squid_conf((NameEntry("a.test", TREE, (22, 5432)),), ())
+    conf = squid_conf(EgressPolicy((NameEntry("a.test", TREE, (22, 5432)),)), ())
 
     assert "\nacl listed_port port 22 80 443 5432\n" in conf
 
 
 def test_squid_is_not_told_twice_about_an_address() -> None:
     """squid warns about an address in a network that it holds already."""
-    conf = squid_conf((), ("10.1.2.3", "203.0.113.2", "fe80::1", "2001:db8::2"))
+    conf = squid_conf(EgressPolicy(), ("10.1.2.3", "203.0.113.2", "fe80::1", "2001:db8::2"))
 
     (line,) = [line for line in conf.splitlines() if line.startswith("acl private dst ")]
     assert line.split()[-3:] == ["fec0::/10", "2001:db8::2", "203.0.113.2"]
@@ -65,7 +66,7 @@ def test_squid_is_not_told_twice_about_an_address() -> None:
 
 def test_a_name_without_an_address_is_not_taken_for_a_private_one() -> None:
     """To squid "no address" is all ones, which the range of multicast addresses holds."""
-    (line,) = [line for line in squid_conf((), ()).splitlines() if line.startswith("acl private dst ")]
+    (line,) = [line for line in squid_conf(EgressPolicy(), ()).splitlines() if line.startswith("acl private dst ")]
 
     assert not any(IPv6Address(b"\xff" * 16) in ip_network(text) for text in line.split()[3:])
 
@@ -79,7 +80,7 @@ def test_the_private_ranges_do_not_overlap() -> None:
 
 def test_a_stream_may_be_silent_for_an_hour() -> None:
     """An idle tunnel or answer lives by these three; the rest of squid's times end with a request's head."""
-    conf = squid_conf((), ())
+    conf = squid_conf(EgressPolicy(), ())
 
     assert re.findall(r"^(read_timeout|write_timeout|client_lifetime) (.*)$", conf, re.MULTILINE) == [
         ("read_timeout", "2 hours"),

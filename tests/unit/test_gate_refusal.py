@@ -53,6 +53,15 @@ def test_json_says_the_same_under_fixed_names() -> None:
     }
 
 
+def test_an_entry_with_a_blank_can_be_pasted_into_a_shell() -> None:
+    refusal = Refusal("1a2b3c4d", "a.test", 80, "GET", "/it's", Reason.PATH, add="GET a.test/it's")
+
+    assert b"""--allow 'GET a.test/it'"'"'s'\n""" in response_of(refusal, wants_json=False)
+    assert (
+        json.loads(response_of(refusal, wants_json=True).partition(b"\r\n\r\n")[2])["rule_missing"] == "GET a.test/it's"
+    )
+
+
 def test_what_no_entry_would_allow_is_said_to_be_so() -> None:
     refusal = Refusal("1a2b3c4d", "allowed.test", 443, "CONNECT", "", Reason.NAME_MISMATCH, add="")
 

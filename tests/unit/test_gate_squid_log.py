@@ -29,6 +29,12 @@ def expected(**changes: object) -> LogLine:
     ("text", "line"),
     [
         ("GET allowed.test 80 /x?y=1 200 TCP_MISS - - - ok 81 276 3", expected()),
+        ("GET allowed.test 80 /%7Ex%2520%27 200 TCP_MISS - - - ok 81 276 3", expected(path="/~x%20'")),
+        ("GET %5B2001:db8::10%5D 80 /x 200 TCP_MISS - - - ok 81 276 3", expected(host="2001:db8::10")),
+        (
+            "GET allowed.test 443 /x 503 NONE_NONE ERR_SECURE_CONNECT_FAIL - allowed.test ok 81 276 3",
+            expected(port=443, failed="untrusted", is_last=True),
+        ),
         (
             "GET evil.test 80 /x 403 TCP_DENIED 403:../denied - - not-listed 81 276 3",
             expected(host="evil.test", reason="not-listed", is_last=True),

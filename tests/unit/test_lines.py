@@ -17,6 +17,7 @@ VIEW = StartView(
     home_volume="aisb-home-billing-3f2a19",
     net="allow",
     names=2,
+    addresses=0,
     gate="7f3c1a902b44",
     warm=True,
 )
@@ -34,10 +35,10 @@ VIEW = StartView(
             id="allow",
         ),
         pytest.param(
-            VIEW._replace(names=1, warm=False, project="/srv/x", named="/srv/x"),
+            VIEW._replace(names=1, addresses=1, warm=False, project="/srv/x", named="/srv/x"),
             (
                 "/srv/x -> /project (rw), home aisb-home-billing-3f2a19",
-                "allow 1 name, 0 addresses; gate 7f3c1a902b44 started",
+                "allow 1 name, 1 address; gate 7f3c1a902b44 started",
             ),
             id="a cold gate",
         ),
@@ -90,11 +91,32 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "denied evil.test:443 (2 times): no entry of the policy covers this host; to allow it, add: --allow evil.test",
         "denied allowed.test:8443: the host is allowed, but not on this port; "
         "to allow it, add: --allow allowed.test:8443",
-        "denied [2001:db8::11]:443: an address is not a name: only names are allowed; no entry would allow this",
+        "denied [2001:db8::11]:443: no entry of the policy covers this address; to allow it, add: --allow '[2001:db8::11]:443'",
         "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
         "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
         "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
         "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry would allow this",
+    ]
+
+
+def test_a_refused_method_or_path_is_said_with_the_rule_that_would_allow_it() -> None:
+    """As the gate wrote it down: what was asked for is nowhere else. It may be pasted into a shell."""
+    denied = {"host": "a.test", "port": 443, "decision": "deny"}
+    audit = [
+        json.dumps(denied | {"reason": "path", "add": "GET a.test/it's"}),
+        json.dumps(denied | {"reason": "method", "add": "PUT a.test/x"}),
+        json.dumps(denied | {"reason": "method", "add": "PUT a.test/x"}),
+        json.dumps(denied | {"reason": "path-form"}),
+        json.dumps(denied | {"reason": "path", "add": "GET a.test/\x1b[2J"}),
+    ]
+
+    assert denial_lines(audit) == [
+        "denied a.test:443 (2 times): the host and the path are allowed, but not with this method; "
+        "to allow it, add: --allow 'PUT a.test/x'",
+        "denied a.test:443: the host is allowed, but not this path; "
+        """to allow it, add: --allow 'GET a.test/it'"'"'s'""",
+        "denied a.test:443: the path is not in the one form that every server reads alike; no entry would allow this",
+        "denied a.test:443: the host is allowed, but not this path; no entry would allow this",
     ]
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from aisb.domain.policy import policy_json
+from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.rules import TREE, WEB_PORTS, NameEntry
 from gate.judging import serve
 from gate.turns import MOST_WAITING, REQUESTS, Turns
@@ -22,7 +22,7 @@ def line_of(number: int, run: str, method: str = "GET") -> bytes:
     port = 443 if method == "CONNECT" else 80
     door = "tls" if method == "CONNECT" else "explicit"
     scheme = "-" if method == "CONNECT" else "http"
-    return f"{number} fd00::{run} {method} a.test {port} {scheme} a.test - - {door}".encode()
+    return f"{number} fd00::{run} {method} a.test {port} {scheme} a.test - - - / {door}".encode()
 
 
 def test_a_run_that_asks_too_much_waits_and_the_others_do_not() -> None:
@@ -66,7 +66,7 @@ def test_runs_that_have_gone_are_forgotten() -> None:
 
 def test_the_helper_answers_every_line_once_and_the_one_too_many_is_marked(tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
-    policy.write_text(policy_json((NameEntry("a.test", TREE, WEB_PORTS),)))
+    policy.write_text(policy_json(EgressPolicy((NameEntry("a.test", TREE, WEB_PORTS),))))
     questions, asked = os.pipe()
     answered, answers = os.pipe()
     helper = threading.Thread(target=serve, args=(str(policy), questions, answers))

@@ -1,0 +1,106 @@
+"""
+Method and path rules: those of one exact host, top to bottom, where the last one that matches wins.
+
+The gate's image carries this file, so it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import NamedTuple
+
+from aisb.domain.paths import form_fault, readings, without_query
+from aisb.domain.verdict import Reason, Verdict
+
+ALLOW = "ALLOW"
+DENY = "DENY"
+ACTIONS = (ALLOW, DENY)
+ANY_METHOD = "*"
+# Methods are case-sensitive. Others are refused whatever the rules say: TRACE sends back what the gate may have put
+# in, CONNECT makes a tunnel, and what a server does on a made-up one nobody knows.
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+LONGEST_EXPRESSION = 1024
+# As long as an entry may be; a longer proposal would be none.
+_LONGEST_PROPOSAL = 1000
+
+
+class Rule(NamedTuple):
+    """One rule. `method` is one of METHODS or `*`; `path` an expression for re.fullmatch."""
+
+    action: str
+    method: str
+    path: str
+
+    def text(self) -> str:
+        """The rule in one line."""
+        return f"{self.action} {self.method} {self.path}"
+
+
+class HostPolicy(NamedTuple):
+    """The rules of one exact host, top to bottom. None at all denies everything."""
+
+    host: str
+    rules: tuple[Rule, ...]
+
+
+def parse_rule(action: str, method: str, path: str) -> Rule:
+    """A rule of its three parts. Raises ValueError with what is wrong."""
+    if action not in ACTIONS:
+        raise ValueError(f"the action is ALLOW or DENY, not {action[:40]!r}")
+    if method not in (*METHODS, ANY_METHOD):
+        raise ValueError(f"the method is * or one of {' '.join(METHODS)}, not {method[:40]!r}")
+    if not path or len(path) > LONGEST_EXPRESSION or not path.isascii() or not path.isprintable():
+        raise ValueError(f"the path is an expression of 1 to {LONGEST_EXPRESSION} printable ASCII characters")
+    try:
+        with warnings.catch_warnings():
+            # What Python warns about will mean something else one day.
+            warnings.simplefilter("error")
+            re.compile(path)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise ValueError(f"the path {path[:80]!r} is not a regular expression: {error}") from error
+    return Rule(action, method, path)
+
+
+class HostRules:
+    """Judges the requests to one host."""
+
+    def __init__(self, policy: HostPolicy) -> None:
+        self._host = policy.host
+        self._rules = policy.rules
+        self._expressions = [re.compile(rule.path) for rule in policy.rules]
+
+    def judge(self, method: str, target: str) -> Verdict:
+        """Whether a request with this method and this path (a query is cut off) is allowed."""
+        path = without_query(target)
+        if fault := form_fault(path):
+            return Verdict(allowed=False, reason=Reason.PATH_FORM, detail=fault)
+        if method not in METHODS:
+            return Verdict(allowed=False, reason=Reason.METHOD, detail=f"the method is none of {' '.join(METHODS)}")
+        index = self._last_match(method, path)
+        if self._allows(index):
+            return Verdict(allowed=True, rule=self._rule_text(index), rule_index=index)
+        others = (self._last_match(other, path) for other in METHODS)
+        reason = Reason.METHOD if any(map(self._allows, others)) else Reason.PATH
+        return Verdict(False, reason, self._rule_text(index), self._proposal(method, path), rule_index=index)
+
+    def _last_match(self, method: str, path: str) -> int:
+        """The number of the last rule that matches, from 1; 0 where none does."""
+        spellings = readings(path)
+        for index in range(len(self._rules), 0, -1):
+            rule = self._rules[index - 1]
+            # What is denied is denied in every spelling; what is allowed, as it is written.
+            tried = spellings if rule.action == DENY else spellings[:1]
+            if rule.method in (ANY_METHOD, method) and any(map(self._expressions[index - 1].fullmatch, tried)):
+                return index
+        return 0
+
+    def _allows(self, index: int) -> bool:
+        return index > 0 and self._rules[index - 1].action == ALLOW
+
+    def _rule_text(self, index: int) -> str:
+        return f"{self._host} rule {index}: {self._rules[index - 1].text()}" if index else ""
+
+    def _proposal(self, method: str, path: str) -> str:
+        proposal = f"{method} {self._host}{path}"
+        return proposal if len(proposal) <= _LONGEST_PROPOSAL else ""

@@ -1,0 +1,116 @@
+"""
+Paths of requests: which form is judged at all, what a server may read in it, and patterns.
+
+Rules compare text, so a path counts only in a form that every server takes for the same place. The gate's
+image carries this file, so it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_PATH = 4096
+
+_VISIBLE = re.compile(r"/[!-~]*")
+_BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
+# Up to these a server may read a path, and drop the rest: parameters, a query that was encoded, a fragment. A
+# backslash is a slash to some.
+_NEVER = re.compile(r"[;?#\\]")
+# What needs no encoding is encoded only to be overlooked. A slash and a percent sign are read as such by servers
+# that decode before they split, or twice; the rest is as above, moves cursors, or ends strings.
+_NEVER_ENCODED = re.compile(rb"[A-Za-z0-9._~/%;?#\\\x00-\x1f\x7f-]")
+# Look like slashes, and become one in some code pages.
+_SLASHES = frozenset("\N{FRACTION SLASH}\N{DIVISION SLASH}\N{SET MINUS}\N{REVERSE SOLIDUS OPERATOR}\N{BIG SOLIDUS}")
+
+
+def without_query(target: str) -> str:
+    """The path of a request's target: what comes before the first question mark."""
+    return target.partition("?")[0]
+
+
+def form_fault(path: str) -> str:
+    """
+    What is wrong with the form of a path (without its query), "" where it is canonical.
+
+    A canonical path leads to the same place whoever reads it, however often it is decoded, and whatever is
+    stripped from it: nothing in it goes up, is skipped, or turns into another path.
+    """
+    if not _VISIBLE.fullmatch(path) or len(path) > LONGEST_PATH:
+        return f"a path begins with / and is at most {LONGEST_PATH} printable ASCII characters"
+    if _NEVER.search(path):
+        return "there is a semicolon, a # or a backslash, of which servers think differently"
+    if _BROKEN_PERCENT.search(path):
+        return "a percent sign is not followed by two hex digits"
+    if any(_NEVER_ENCODED.match(_byte(match)) for match in _ENCODED.finditer(path.encode())):
+        return "a character is encoded that needs no encoding, or must not appear"
+    return _fault_of_decoded(path) or _fault_of_segments(path)
+
+
+def _decoded(path: str) -> str:
+    return _ENCODED.sub(_byte, path.encode()).decode() if "%" in path else path
+
+
+def _byte(encoded: re.Match[bytes]) -> bytes:
+    return bytes([int(encoded[1], 16)])
+
+
+def _fault_of_decoded(path: str) -> str:
+    try:
+        decoded = _decoded(path)
+    except UnicodeDecodeError:
+        return "what is encoded is not UTF-8"
+    if any(_is_misleading(char) for char in decoded if not char.isascii()):
+        return "a character is invisible, or another way to write one of ASCII"
+    return ""
+
+
+def _is_misleading(char: str) -> bool:
+    folded = unicodedata.normalize("NFKC", char)
+    return not char.isprintable() or char in _SLASHES or any(part.isascii() for part in folded)
+
+
+def _fault_of_segments(path: str) -> str:
+    segments = path.split("/")[1:]
+    if any(not segment for segment in segments[:-1]):
+        return "there are two slashes in a row"
+    if any(segment and not _trimmed(_decoded(segment)) for segment in segments):
+        return "a segment is made of nothing but dots and blanks"
+    return ""
+
+
+def readings(path: str) -> tuple[str, ...]:
+    """
+    A canonical path as it came, and in every other spelling that a server may take it in.
+
+    Decoded; and each without the dots and blanks that Windows drops at the end of a name.
+    """
+    spellings = (path, _decoded(path))
+    return tuple(dict.fromkeys((*spellings, *map(_trimmed, spellings))))
+
+
+def _trimmed(path: str) -> str:
+    return "/".join(segment.rstrip(". ") for segment in path.split("/"))
+
+
+def glob_fault(pattern: str) -> str:
+    """What is wrong with the path pattern of a method and path entry, "" where nothing is."""
+    if "?" in pattern:
+        return "the query is no part of a path"
+    *segments, last = pattern.split("/")
+    if any("**" in segment for segment in segments) or ("**" in last and last != "**"):
+        return "** stands for any rest, as the last segment of a path"
+    return form_fault(pattern)
+
+
+def glob_regex(pattern: str) -> str:
+    """A path pattern as an expression for re.fullmatch: `*` is one segment or a part of one, `**` any rest."""
+    *segments, last = pattern.split("/")
+    return "/".join([*map(_segment_regex, segments), ".*" if last == "**" else _segment_regex(last)])
+
+
+def _segment_regex(segment: str) -> str:
+    if segment == "*":
+        return "[^/]+"
+    return "[^/]*".join(re.sub(r"[.^$+{}\[\]|()]", r"\\\g<0>", part) for part in segment.split("*"))

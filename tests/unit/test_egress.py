@@ -1,0 +1,80 @@
+"""The policy as the gate reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisb.domain.egress import EgressPolicy, policy_json, read_policy
+from aisb.domain.entries import parse_entry
+from aisb.domain.gather import gather
+from aisb.domain.names import EXACT, WEB_PORTS, NameEntry
+
+ENTRIES = ("a.test", "10.20.0.0/16:5432", "2001:db8::5", "host:11434", "GET,HEAD b.test/x/**")
+WHOLE = (
+    '{"addresses":[{"network":"10.20.0.0/16","port":5432},{"network":"2001:db8::5/128","port":null}],'
+    '"host_ports":[11434],'
+    '"names":[{"host":"a.test","match":"tree","ports":[80,443]}],'
+    '"rules":[{"host":"b.test","rules":['
+    '{"action":"ALLOW","method":"GET","path":"/x/.*"},{"action":"ALLOW","method":"HEAD","path":"/x/.*"}]}],'
+    '"version":2}\n'
+)
+
+
+def test_every_kind_of_entry_is_in_it_and_no_origin() -> None:
+    policy = gather((parse_entry(text), "/home/user/.config/ai-sandbox/config.yaml:3") for text in ENTRIES).policy
+
+    assert policy_json(policy) == WHOLE
+    assert read_policy(WHOLE) == policy
+
+
+def test_an_empty_policy_is_a_policy() -> None:
+    assert read_policy(policy_json(EgressPolicy())) == EgressPolicy()
+
+
+def test_squids_outer_bound_knows_the_hosts_with_rules() -> None:
+    assert read_policy(WHOLE).listed_names[1:] == (NameEntry("b.test", EXACT, WEB_PORTS),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"version":2', '"version":1'),
+        ('"version":2', '"version":2.0'),
+        ('"version":2', '"version":true'),
+        ('"version":2', '"more":[],"version":2'),
+        ('"version":2', '"version":2,"version":2'),
+        (',"version":2', ""),
+        ("\n", ""),
+        ('{"addresses"', '{ "addresses"'),
+        ('"host_ports":[11434],', ""),
+        ('"host_ports":[11434]', '"host_ports":["11434"]'),
+        ('"host_ports":[11434]', '"host_ports":11434'),
+        ('"host_ports":[11434]', '"host_ports":null'),
+        ('"host":"a.test"', '"host":"A.test"'),
+        ('"host":"a.test"', '"host":7'),
+        ('"match":"tree"', '"match":"regex"'),
+        ('"match":"tree"', '"match":["tree"]'),
+        ('"match":"tree",', ""),
+        ("[80,443]", "[443,true]"),
+        ("[80,443]", "[0]"),
+        ('"10.20.0.0/16"', '"10.20.0.1/16"'),
+        ('"10.20.0.0/16"', '"10.20.0.0/016"'),
+        ('"10.20.0.0/16"', "168034304"),
+        ('"port":5432', '"port":65536'),
+        ('"port":5432', '"port":""'),
+        ('"host":"b.test"', '"host":"B.test"'),
+        ('"ALLOW","method":"GET"', '"allow","method":"GET"'),
+        ('"method":"GET"', '"method":"get"'),
+        ('"/x/.*"', '"("'),
+        ('"/x/.*"', "null"),
+        ('{"action":"ALLOW","method":"GET","path":"/x/.*"}', '["ALLOW","GET","/x/.*"]'),
+        (WHOLE, "[]"),
+        (WHOLE, "{}"),
+        (WHOLE, ""),
+        (WHOLE, "[" * 100_000),
+    ],
+)
+def test_a_policy_that_is_not_canonical_is_refused_whole(old: str, new: str) -> None:
+    assert old in WHOLE
+    with pytest.raises(ValueError, match=r"."):
+        read_policy(WHOLE.replace(old, new, 1))

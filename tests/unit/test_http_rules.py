@@ -1,0 +1,123 @@
+"""Method and path rules: the last one that matches wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisb.domain.http_rules import HostPolicy, HostRules, Rule, parse_rule
+from aisb.domain.verdict import Reason, Verdict
+
+EVERYTHING = Rule("ALLOW", "*", "/.*")
+
+
+def host(*rules: Rule) -> HostRules:
+    return HostRules(HostPolicy("api.test", rules))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/repos/x", Verdict(True, rule="api.test rule 2: ALLOW GET /repos/.*", rule_index=2)),
+        (
+            "POST",
+            "/repos/x",
+            Verdict(False, Reason.METHOD, "api.test rule 1: DENY * /.*", "POST api.test/repos/x", rule_index=1),
+        ),
+        (
+            "GET",
+            "/repos/secret/x",
+            Verdict(
+                False, Reason.PATH, "api.test rule 3: DENY GET /repos/secret/.*", "GET api.test/repos/secret/x", "", 3
+            ),
+        ),
+        ("GET", "/", Verdict(False, Reason.PATH, "api.test rule 1: DENY * /.*", "GET api.test/", rule_index=1)),
+        (
+            "GET",
+            "/repos",
+            Verdict(False, Reason.PATH, "api.test rule 1: DENY * /.*", "GET api.test/repos", rule_index=1),
+        ),
+    ],
+)
+def test_the_last_matching_rule_wins(method: str, path: str, expected: Verdict) -> None:
+    rules = host(Rule("DENY", "*", "/.*"), Rule("ALLOW", "GET", "/repos/.*"), Rule("DENY", "GET", "/repos/secret/.*"))
+
+    assert rules.judge(method, path) == expected
+
+
+def test_the_same_rules_in_another_order_mean_something_else() -> None:
+    """(C10)"""
+    allow, deny = Rule("ALLOW", "GET", "/x"), Rule("DENY", "GET", "/.*")
+
+    assert host(deny, allow).judge("GET", "/x").allowed
+    assert not host(allow, deny).judge("GET", "/x").allowed
+
+
+@pytest.mark.parametrize("rules", [(), (Rule("DENY", "*", "/.*"),), (Rule("ALLOW", "GET", "/y"),)])
+def test_what_no_rule_allows_is_denied(rules: tuple[Rule, ...]) -> None:
+    assert host(*rules).judge("GET", "/x").reason == Reason.PATH
+
+
+def test_an_expression_has_to_match_the_whole_path_without_the_query() -> None:
+    rules = host(Rule("ALLOW", "GET", "/a|/b"))
+
+    assert [rules.judge("GET", path).allowed for path in ("/a", "/b", "/b?x=/", "/a/b", "/ab", "/xa")] == [
+        True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/g++", "/g%2B%2B", "/g%2b%2B", "/g++.", "/g%2B%2B%20", "/g++?x"])
+def test_what_is_denied_is_denied_in_every_spelling(path: str) -> None:
+    """Written decoded, a denial holds for all of it."""
+    assert host(EVERYTHING, Rule("DENY", "*", r"/g\+\+")).judge("GET", path).rule_index == 2
+
+
+def test_what_is_allowed_is_allowed_as_it_is_written() -> None:
+    rules = host(Rule("DENY", "*", "/.*"), Rule("ALLOW", "GET", "/a%20b"), Rule("ALLOW", "GET", "/c"))
+
+    assert rules.judge("GET", "/a%20b").allowed
+    assert not rules.judge("GET", "/c.").allowed
+    assert not rules.judge("GET", "/%63").allowed
+
+
+@pytest.mark.parametrize("path", ["/pub/../x", "/%2e", "/a//b", "//evil.test/x", "*", ""])
+def test_the_form_of_a_path_comes_before_any_rule(path: str) -> None:
+    """(A20)"""
+    verdict = host(EVERYTHING).judge("GET", path)
+
+    assert (verdict.reason, verdict.rule, verdict.add, bool(verdict.detail)) == (Reason.PATH_FORM, "", "", True)
+
+
+@pytest.mark.parametrize("method", ["get", "GET ", "FOO", "TRACE", "CONNECT", "PRI", "*", ""])
+def test_a_star_stands_for_the_methods_that_are_known(method: str) -> None:
+    """(A25)"""
+    assert host(EVERYTHING).judge(method, "/")[:4] == (False, Reason.METHOD, "", "")
+
+
+def test_an_entry_that_would_be_too_long_is_not_proposed() -> None:
+    assert host().judge("GET", "/" + "x" * 2000).add == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "method", "path"),
+    [
+        ("allow", "GET", "/"),
+        ("", "GET", "/"),
+        ("ALLOW", "get", "/"),
+        ("ALLOW", "GET,HEAD", "/"),
+        ("ALLOW", "TRACE", "/"),
+        ("ALLOW", "", "/"),
+        ("ALLOW", "GET", ""),
+        ("ALLOW", "GET", "("),
+        ("ALLOW", "GET", "[z-a]"),
+        ("ALLOW", "GET", r"\y"),
+        ("ALLOW", "GET", "[[a]"),
+        ("ALLOW", "GET", "a{99999999999999999999}"),
+        ("ALLOW", "GET", "/é"),
+        ("ALLOW", "GET", "/\n"),
+        ("ALLOW", "GET", "/" + "x" * 1024),
+        ("ALLOW", "GET", "(" * 1000),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused(action: str, method: str, path: str) -> None:
+    with pytest.raises(ValueError, match=r"^the (action|method|path) "):
+        parse_rule(action, method, path)
