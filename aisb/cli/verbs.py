@@ -90,6 +90,19 @@ def build(
     build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
 
 
+@app.command(context_settings=_HELP)
+def trust(
+    files: list[str] = typer.Argument(None, metavar="[FILE]...", help="a file of the project that a flag names"),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+    show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
+    revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
+) -> int:
+    """Look at what a project's .ai-sandbox says, and let it count from now on."""
+    from aisb.cli.trust import trust_verb
+
+    return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
+
+
 def _origins(context: typer.Context, *names: str) -> dict[str, str]:
     """Where the value of each option came from: its flag or its variable."""
     sources = {name: context.get_parameter_source(name.replace("-", "_")) for name in names}
