@@ -21,6 +21,7 @@ from aisb.render.argv import (
     Mount,
     SandboxView,
     container_name,
+    project_mounts,
     sandbox_argv,
     session_mounts,
 )
@@ -41,13 +42,18 @@ _GUARDIAN_SECONDS = 1.0
 
 
 class Job(NamedTuple):
-    """What a run needs besides its plan."""
+    """
+    What a run needs besides its plan.
+
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none.
+    """
 
     podman: str
     network: str
     gate_network: str
     directories: Directories
     project: str
+    policy_directory: str
     home_volume: str
     command: tuple[str, ...]
     environment: Mapping[bytes, bytes]
@@ -64,7 +70,7 @@ class Ended(NamedTuple):
 
 def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
     """All mounts of a run: aisb's own, the home, and the project."""
-    project = (Mount(job.project, PROJECT_TARGET, read_only=False),) if job.project else ()
+    project = project_mounts(job.project, policy_directory=bool(job.policy_directory))
     own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != "full")
     return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
 
@@ -94,7 +100,8 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
-        files = plan.session_files | {"project": project_identity(job.project)}
+        identities = {"project": project_identity(job.project), "policy-directory": job.policy_directory}
+        files = plan.session_files | identities
         session = session_at(parent, new_run_id())
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_the_same_directory_is_known_by_device_and_inode(tmp_path: Path) -> None:
-    launcher.check_project(str(tmp_path), project_identity(str(tmp_path)))
+    launcher.check_same(str(tmp_path), project_identity(str(tmp_path)))
 
 
 def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
@@ -26,9 +26,9 @@ def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
     os.symlink("/etc", project)
 
     with pytest.raises(launcher.Refused, match="replaced while the sandbox started"):
-        launcher.check_project(str(project), expected)
+        launcher.check_same(str(project), expected)
 
 
 def test_no_project_is_nothing_to_compare() -> None:
     assert project_identity("") == ""
-    launcher.check_project("/project", "")
+    launcher.check_same("/project", "")
