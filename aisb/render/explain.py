@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from aisb.domain.rules import BELOW, EXACT, NameEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from aisb.domain.policy import AllowItem, Policy
 
 
@@ -19,6 +21,7 @@ def policy_lines(policy: Policy) -> str:
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
     for index, item in enumerate(policy.allow):
         pairs[f"allow.{index}"] = item.entry.text()
         pairs[f"allow.{index}.origin"] = item.origin
@@ -27,11 +30,24 @@ def policy_lines(policy: Policy) -> str:
             wider = _what_covers(item.entry, policy.allow)
             if wider:
                 pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
-    for index, name in enumerate(policy.environment):
-        pairs[f"env.{index}"] = name
-    for index, package in enumerate(policy.install):
-        pairs[f"install.{index}"] = package
+    pairs |= _numbered("rule", _rules(policy))
+    pairs |= _numbered("env", policy.environment)
+    pairs |= _numbered("install", policy.install)
     return "".join(f"{key}={_one_line(pairs[key])}\n" for key in sorted(pairs, key=_natural))
+
+
+def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Each rule of each host in the order in which it is asked; the last one that matches counts."""
+    for host in policy.egress.rules:
+        for rule, origin in zip(host.rules, policy.gathered.origins[host.host], strict=True):
+            yield f"{host.host} {rule.action} {rule.method} {rule.path}", origin
+
+
+def _numbered(key: str, items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for index, (value, origin) in enumerate(items):
+        pairs |= {f"{key}.{index}": value, f"{key}.{index}.origin": origin}
+    return pairs
 
 
 def _what_covers(entry: NameEntry, items: tuple[AllowItem, ...]) -> list[str]:
