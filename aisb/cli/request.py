@@ -160,14 +160,14 @@ def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
             for package in written.value.split(",")
         ),
         base_image=parse_base_image(base.value, base.named("base-image")).text,
-        ca_bundle=_path(scalars.get("ca-bundle")),
+        ca_bundle=path_of(scalars.get("ca-bundle")),
         node_origin=_node_origin(scalars.get("node-source")),
         idle_seconds=_seconds(scalars["gate-idle"]),
         origins=tuple((key.replace("-", "_"), scalars[key].origin) for key in _ORIGINS if key in scalars),
     )
 
 
-def _path(setting: Setting | None) -> str:
+def path_of(setting: Setting | None) -> str:
     """A path as the shell would have made it; one in a file does not depend on where somebody stands."""
     if setting is None or setting.named("") == setting.origin:
         return setting.value if setting else ""

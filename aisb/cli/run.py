@@ -19,7 +19,7 @@ from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
-from aisb.effects.situation import look_around, need_plan, resolve_project
+from aisb.effects.situation import found_around, look_around, need_plan, resolve_project
 from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
@@ -75,6 +75,8 @@ def run(split: Split, verbs: frozenset[str]) -> int:
     _be_strict(split, request)
     for note in request.notes:
         say(note)
+    for note in [] if request.has("quiet") else found_around(project):
+        say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, sources, project, where, runner, clock)
 

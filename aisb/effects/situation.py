@@ -14,6 +14,7 @@ from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, home_volume
+from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.host import host_addresses
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
@@ -65,6 +66,21 @@ def _refuse_a_link_of_others(directory: str, real: str) -> None:
         raise Untrusted(
             f"--project {directory} is a link in {place}, where others can write", hint=f"write: --project {real}"
         )
+
+
+def found_around(project: str) -> list[str]:
+    """
+    What a person may think is there, and is not: files of a directory above count for nothing, and a repository that
+    begins above the project is not mounted.
+    """
+    above = [project.rsplit("/", depth)[0] for depth in range(1, project.count("/"))]
+    policies = [place for place in above if os.path.lexists(f"{place}/{PROJECT_DIRECTORY}")]
+    inside = bool(project) and os.path.lexists(f"{project}/.git")
+    repositories = [] if inside else [place for place in above if os.path.lexists(f"{place}/.git")]
+    return [
+        *(f"{place}/{PROJECT_DIRECTORY} is not read: it counts only in the project itself" for place in policies[:1]),
+        *(f"the repository {place} around the project is not mounted" for place in repositories[:1]),
+    ]
 
 
 def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[str, ...]:
