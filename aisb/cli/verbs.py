@@ -24,6 +24,9 @@ _WORDS = (
     ("Got unexpected extra argument(s) ", "it takes no argument "),
     ("Option '", "the flag '"),
     ("requires an argument", "needs a value"),
+    ("Missing parameter: words", "it needs a target: HOST, HOST:PORT, or https://HOST/PATH"),
+    ("Missing command", "it needs a word: check or show"),
+    ("No such command ", "it knows no word "),
 )
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
@@ -88,6 +91,55 @@ def build(
 
     origins = _origins(context, "base-image", "ca-bundle", "node-source")
     build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
+
+
+policy = typer.Typer(
+    add_completion=False, no_args_is_help=False, rich_markup_mode=None, help="What a run may reach, asked beforehand."
+)
+app.add_typer(policy, name="policy")
+
+
+def _list_of(name: str) -> list[str]:
+    return cast("list[str]", typer.Option([], f"--{name}", metavar=_metavar(name), help=_text(name)))
+
+
+def _value_of(name: str) -> str:
+    return cast("str", typer.Option("", f"--{name}", metavar=_metavar(name), help=_text(name)))
+
+
+def _flags(**given: list[str] | str) -> tuple[tuple[str, str], ...]:
+    """The flags of a run that were given, as the splitter has them."""
+    lists = {name: values if isinstance(values, list) else [values] for name, values in given.items()}
+    return tuple((name.replace("_", "-"), value) for name, values in lists.items() for value in values if value)
+
+
+@policy.command(context_settings=_HELP)
+def check(
+    words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
+    allow: list[str] = _list_of("allow"),
+    files: list[str] = _list_of("policy"),
+    net: str = _value_of("net"),
+    project: str = _value_of("project"),
+    trust_once: str = _value_of("trust-once"),
+) -> int:
+    """Ask the gate's own judge: 0 allowed, 1 denied, with the entry or rule that decides and where it stands."""
+    from aisb.cli.policy import check_verb
+
+    return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
+
+
+@policy.command(context_settings=_HELP)
+def show(
+    allow: list[str] = _list_of("allow"),
+    files: list[str] = _list_of("policy"),
+    net: str = _value_of("net"),
+    project: str = _value_of("project"),
+    trust_once: str = _value_of("trust-once"),
+) -> int:
+    """The whole policy, each item with its origin, as aisb --print-policy shows it."""
+    from aisb.cli.policy import show_verb
+
+    return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
 
 
 @app.command(context_settings=_HELP)

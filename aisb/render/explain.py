@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aisb.domain.rules import BELOW, EXACT, NameEntry
+from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
 
 
@@ -33,6 +34,30 @@ def policy_lines(policy: Policy) -> str:
     pairs |= _numbered("rule", _rules(policy))
     pairs |= _numbered("env", policy.environment)
     pairs |= _numbered("install", policy.install)
+    return _lines(pairs)
+
+
+def check_lines(answer: Answer) -> str:
+    """What the gate would answer, and why, in the form of the printed policy."""
+    target, verdict = answer.target, answer.verdict
+    pairs = {
+        "add": f"--allow {verdict.add}" if verdict.add else "",
+        "bumped": "yes" if answer.bumped else "no",
+        "decision": "allow" if verdict.allowed else "deny",
+        "host": target.host,
+        "injected": "no",
+        "method": target.method,
+        "path": target.path,
+        "port": str(target.port),
+        "reason": verdict.reason,
+        "rule": verdict.rule,
+        "why": "" if verdict.allowed else verdict.detail or SENTENCES.get(verdict.reason, ""),
+    }
+    pairs |= {f"origin.{index}": origin for index, origin in enumerate(answer.origins)}
+    return _lines({key: value for key, value in pairs.items() if value})
+
+
+def _lines(pairs: dict[str, str]) -> str:
     return "".join(f"{key}={_one_line(pairs[key])}\n" for key in sorted(pairs, key=_natural))
 
 
