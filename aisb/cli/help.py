@@ -31,7 +31,8 @@ Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
 run:      run          the agent or a command (the default; aisb run --help)
-policy:   policy       what may be reached: policy check TARGET, policy show
+policy:   init         write .ai-sandbox/allow for the project that is here
+          policy       what may be reached: policy check TARGET, policy show
           trust        look at a project's .ai-sandbox, and let it count
 images:   build        build what is missing of the two images
 about:    version      aisb's version

@@ -143,6 +143,14 @@ def show(
 
 
 @app.command(context_settings=_HELP)
+def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
+    """Write .ai-sandbox/allow for the project that is here, and trust what was written."""
+    from aisb.cli.init import init_verb
+
+    return init_verb(project)
+
+
+@app.command(context_settings=_HELP)
 def trust(
     files: list[str] = typer.Argument(None, metavar="[FILE]...", help="a file of the project that a flag names"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),

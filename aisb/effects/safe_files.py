@@ -55,10 +55,10 @@ def read_project_directory(project: str) -> ProjectDirectory:
     if not project:
         return ProjectDirectory()
     with ExitStack() as stack:
-        top = _opened(stack, None, project, project)
-        if not _is_there(PROJECT_DIRECTORY, top):
+        top = open_directory(stack, None, project, project)
+        if not is_there(PROJECT_DIRECTORY, top):
             return ProjectDirectory()
-        directory = _opened(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY, os.O_RDONLY)
+        directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY, os.O_RDONLY)
         _check_owner(os.fstat(directory), PROJECT_DIRECTORY)
         names = os.listdir(directory)
         _refuse_misspelt(names)
@@ -72,9 +72,9 @@ def read_in_project(project: str, relative: str) -> SourceFile:
     """A file of the project, by its path from there on. Raises UsageError that names what cannot be read."""
     *directories, last = relative.split("/")
     with ExitStack() as stack:
-        here = _opened(stack, None, project, project)
+        here = open_directory(stack, None, project, project)
         for depth, name in enumerate(directories, start=1):
-            here = _opened(stack, here, name, "/".join(directories[:depth]))
+            here = open_directory(stack, here, name, "/".join(directories[:depth]))
         return _read_there(here, last, relative)
 
 
@@ -111,7 +111,7 @@ def is_reached_through(path: str, tree: str) -> bool:
     return tree != "" and any(place.startswith(tree + "/") for place in places_on_the_way(path))
 
 
-def _is_there(name: str, directory: int) -> bool:
+def is_there(name: str, directory: int) -> bool:
     try:
         os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _is_there(name: str, directory: int) -> bool:
     return True
 
 
-def _opened(stack: ExitStack, parent: int | None, name: str, shown: str, how: int = os.O_PATH) -> int:
+def open_directory(stack: ExitStack, parent: int | None, name: str, shown: str, how: int = os.O_PATH) -> int:
     """A descriptor of that directory, closed with the stack; without more it is good for opening what is in it."""
     descriptor = _open(name, how | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, parent, shown)
     stack.callback(os.close, descriptor)
