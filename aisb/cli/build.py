@@ -42,14 +42,18 @@ def build_verb(
     by its first run.
     """
     where = preview_directories(os.environ)
-    layers = (_given(origins, base_image, ca_bundle, node_source), *user_layers(where))
+    layers = (_given(origins, base_image, ca_bundle, node_source, install), *user_layers(where))
     base, node = strongest(layers, "base-image"), strongest(layers, "node-source")
-    packages = (*install, *(package.value for package in added(layers, "install")))
+    packages = [
+        Setting(text, written.origin) for written in added(layers, "install") for text in written.value.split(",")
+    ]
     bundle = path_of(strongest(layers, "ca-bundle"))
     spec = ImageSpec(
         base=parse_base_image(base.value, base.named("base-image")) if base else parse_base_image(DEFAULT_BASE),
         platform=parse_platform(os.uname().machine),
-        install=parse_packages(package for argument in packages for package in argument.split(",")),
+        install=parse_packages(
+            (package.value for package in packages), {package.value: package.named("install") for package in packages}
+        ),
         node_origin=parse_node_origin(node.value, node.named("node-source")) if node else parse_node_origin("", ""),
     )
     need_own_imports_here("")
@@ -63,7 +67,10 @@ def build_verb(
     answer(f"{names.sandbox}\n{names.gate}\n")
 
 
-def _given(origins: Mapping[str, str], base_image: str, ca_bundle: str, node_source: str) -> Layer:
+def _given(
+    origins: Mapping[str, str], base_image: str, ca_bundle: str, node_source: str, install: tuple[str, ...]
+) -> Layer:
     """What flags and variables say."""
     values = {"base-image": base_image, "ca-bundle": ca_bundle, "node-source": node_source}
-    return Layer(COMMAND_LINE, {key: Setting(value, origins[key]) for key, value in values.items() if value}, {})
+    scalars = {key: Setting(value, origins[key]) for key, value in values.items() if value}
+    return Layer(COMMAND_LINE, scalars, {"install": tuple(Setting(package, "--install") for package in install)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import say, write_stderr
@@ -80,6 +81,8 @@ def ask(asked: Asked) -> bool:
     write_stderr(difference(asked.changes, colour=_colour(terminal=True)))
     if any(change.name == CONFIG_FILE and change.new is not None for change in asked.changes):
         say(_INSTALL)
+    # What was typed, or made the terminal answer, before the question stood there is no answer to it.
+    termios.tcflush(0, termios.TCIFLUSH)
     write_stderr(f"aisb: is this what {printable(asked.project)} may ask for? [y/N] ")
     return sys.stdin.readline().strip().lower() in _YES
 

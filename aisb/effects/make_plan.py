@@ -78,7 +78,8 @@ def _all_entries(question: Question, files: Iterable[PolicyFile]) -> Iterator[tu
 def _packages(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
     """The packages, sorted, each once, with where it was first written."""
     origins = {setting.value: setting.origin for setting in reversed(settings)}
-    return tuple(Setting(package, origins[package]) for package in parse_packages(origins))
+    named = {setting.value: setting.named("install") for setting in reversed(settings)}
+    return tuple(Setting(package, origins[package]) for package in parse_packages(origins, named))
 
 
 def make_plan(question: Question, shop: Workshop) -> Plan:

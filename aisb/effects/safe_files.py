@@ -89,7 +89,8 @@ def places_on_the_way(path: str) -> Iterator[str]:
 
     Whoever can write to one of them decides where the path ends.
     """
-    pending = [part for part in reversed(os.path.join(os.getcwd(), path).split("/")) if part not in ("", ".")]
+    whole = path if path.startswith("/") else os.path.join(_current_directory(), path)
+    pending = [part for part in reversed(whole.split("/")) if part not in ("", ".")]
     here, links = "/", 0
     while pending:
         part = pending.pop()
@@ -104,6 +105,13 @@ def places_on_the_way(path: str) -> Iterator[str]:
         target = os.readlink(place)
         here = "/" if target.startswith("/") else here
         pending += [part for part in reversed(target.split("/")) if part not in ("", ".")]
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UsageError("the current directory no longer exists", hint="change to one that does") from None
 
 
 def is_reached_through(path: str, tree: str) -> bool:

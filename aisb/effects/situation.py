@@ -19,6 +19,7 @@ from aisb.effects.host import host_addresses
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
 from aisb.effects.safe_files import is_reached_through
+from aisb.effects.state import volumes_directory
 from aisb.errors import Untrusted, UsageError
 
 if TYPE_CHECKING:
@@ -117,6 +118,9 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     # Each step of the way too: a link in the project could point elsewhere the next time.
     if is_reached_through(path, project):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
+    volumes = volumes_directory(os.environ)
+    if is_reached_through(path, volumes):
+        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

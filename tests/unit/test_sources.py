@@ -13,6 +13,7 @@ import pytest
 from aisb.domain.layers import PROJECT, USER, Setting
 from aisb.domain.source_files import SourceFile
 from aisb.effects import sources
+from aisb.effects.situation import read_ca_bundle
 from aisb.effects.sources import Sources, Wish, read_named, read_sources
 from aisb.effects.state import Directories
 from aisb.effects.trust import write_record
@@ -21,6 +22,7 @@ from aisb.errors import Untrusted, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EVERYTHING = {
     "allow": "a.test\n",
     "policy.yaml": "allow: [b.test]\n",
@@ -126,6 +128,45 @@ def test_a_link_in_the_project_to_somewhere_else_is_not_followed(project: Path, 
     with pytest.raises(Untrusted) as caught:
         read_named(str(project / "mine.yaml"), str(project), "--policy")
     assert caught.value.hint == f"name the file itself: --policy {tmp_path}/own.yaml"
+
+
+def test_a_file_in_the_home_of_a_sandbox_is_an_agents(
+    where: Directories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is mounted writable too, and by another name than the project."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    home = tmp_path / "data/containers/storage/volumes/aisb-home-x-123456/_data"
+    home.mkdir(parents=True)
+    (home / "x").write_text("version: 1\n")
+    (tmp_path / "link").symlink_to(home / "x")
+
+    for path in (home / "x", tmp_path / "link"):
+        with pytest.raises(Untrusted, match="where agents write their homes"):
+            read_sources(Wish("", (str(path),)), where, None)
+        with pytest.raises(Untrusted, match="where agents write their homes"):
+            read_ca_bundle(str(path), "")
+
+
+def test_a_directory_that_is_gone_is_said(project: Path, where: Directories, tmp_path: Path) -> None:
+    """(C25) Only of a path that begins there."""
+    trust(project, where)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "own.yaml").write_text("version: 1\n")
+    code = (
+        "import os, sys; os.rmdir(os.getcwd());"
+        "from aisb.effects.safe_files import is_reached_through as r; print(r(sys.argv[1], '/p')); r('x', '/p')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "own.yaml")],
+        cwd=tmp_path / "gone",
+        env={"PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "False\n"
+    assert done.stderr.splitlines()[-1] == "aisb.errors.UsageError: the current directory no longer exists"
 
 
 def test_the_users_configuration_in_a_project_needs_trust_there(project: Path, where: Directories) -> None:
@@ -298,3 +339,37 @@ def test_every_source_shows_in_the_printed_policy_with_its_origin(project: Path,
         "allow": "~/.config/ai-sandbox/config.yaml:3",
         "docker.io/library/ubuntu:24.04": "built in",
     }
+
+
+def test_a_build_makes_what_the_configuration_asks_for(tmp_path: Path) -> None:
+    """Otherwise the next run would build other images. A flag and a variable are stronger, as for a run."""
+    environ(tmp_path)
+    (tmp_path / "home/.config/ai-sandbox/config.yaml").write_text("base-image: x\ninstall: [Jq]\n")
+
+    by_file = aisb(tmp_path, tmp_path, "build")
+    by_flag = aisb(tmp_path, tmp_path, "build", "--base-image", "y")
+    package = aisb(tmp_path, tmp_path, "build", "--base-image", "docker.test/x:1")
+
+    assert by_file[2].startswith("aisb: ~/.config/ai-sandbox/config.yaml:1: base-image 'x' is not a base image\n")
+    assert by_flag[2].startswith("aisb: --base-image 'y' is not a base image\n")
+    assert package[2].startswith("aisb: ~/.config/ai-sandbox/config.yaml:2: install 'Jq' is not a package name\n")
+    assert [run[0] for run in (by_file, by_flag, package)] == [2, 2, 2]
+
+
+def test_an_answer_from_before_the_question_is_none(project: Path, tmp_path: Path) -> None:
+    """Whatever a program before left in the terminal's input, or made the terminal say."""
+    code = (
+        "import os, runpy, select, sys; sys.argv = ['aisb', 'trust'];"
+        "os.write(1, b'ready'); select.select([0], [], []); runpy.run_module('aisb', run_name='__main__')"
+    )
+    child = pexpect.spawn(
+        sys.executable, ["-c", code], cwd=str(project), env=environ(tmp_path) | {"PYTHONPATH": ROOT}, encoding="utf-8"
+    )
+    child.expect("ready")
+    child.sendline("y")
+    child.expect(r"\[y/N\] ")
+    child.sendline("n")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 78
