@@ -100,8 +100,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
-        identities = {"project": project_identity(job.project), "policy-directory": job.policy_directory}
-        files = plan.session_files | identities
+        files = plan.session_files | identities(job)
         session = session_at(parent, new_run_id())
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)
@@ -162,6 +161,11 @@ def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
     for session in orphans(parent):
         _remove(remove_command(job.podman, session.run), runner)
         _tidy(gate, session, job.directories.state)
+
+
+def identities(job: Job) -> dict[str, str]:
+    """What the launcher compares the mounted directories with, by the names of its files."""
+    return {"project": project_identity(job.project), "policy-directory": job.policy_directory}
 
 
 def project_identity(project: str) -> str:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.run import project_identity
+from aisb.effects.run import Job, identities, mounts_of, project_identity
+from aisb.effects.session import Session
+from aisb.effects.state import Directories
+from aisb.render.argv import Mount
 from gate import launcher
 
 if TYPE_CHECKING:
@@ -27,6 +30,50 @@ def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(launcher.Refused, match="replaced while the sandbox started"):
         launcher.check_same(str(project), expected)
+
+
+@pytest.mark.parametrize("name", ["project", "policy-directory"])
+def test_nothing_is_run_where_a_directory_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The project, and its `.ai-sandbox`: a link in its place would have shown a directory of the host."""
+    directory = tmp_path / "p" / ".ai-sandbox"
+    directory.mkdir(parents=True)
+    status = directory.stat()
+    expected = identities(make_job(str(tmp_path / "p"), f"{status.st_dev} {status.st_ino}\n"))
+    assert expected["policy-directory"] == f"{status.st_dev} {status.st_ino}\n"
+    for file, text in (expected | {"mode": "none\n"}).items():
+        (tmp_path / file).write_text(text)
+    monkeypatch.setattr(launcher, "SESSION", str(tmp_path))
+    monkeypatch.setattr(launcher, "PROJECT", str(tmp_path / "p"))
+    monkeypatch.setattr(launcher, "POLICY_DIRECTORY", str(directory))
+    for step in ("check_drop", "check_home", "prove", "report"):
+        monkeypatch.setattr(launcher, step, lambda *_: None)
+    monkeypatch.setattr(launcher, "read_descriptor", lambda _: b"")
+    monkeypatch.setattr(launcher, "INITS", ())
+
+    with pytest.raises(launcher.Refused, match="the image has no init"):
+        launcher._launch([b"true"])
+    (tmp_path / name).write_text("1 2\n")
+    with pytest.raises(launcher.Refused, match="was replaced while the sandbox started"):
+        launcher._launch([b"true"])
+
+
+def make_job(project: str, policy_directory: str) -> Job:
+    """A job of which only the places count."""
+    where = Directories("/run/aisb", "/cache", "/state", "/config")
+    return Job("podman", "pasta", "", where, project, policy_directory, "home", ("true",), {}, True, False)
+
+
+def test_the_policy_directory_is_mounted_over_the_project_read_only() -> None:
+    """After it, so that it lies on top."""
+    session = Session("0", "/s")
+
+    assert mounts_of(make_job("/p", "1 2\n"), session, "none")[-2:] == (
+        Mount("/p", "/project", read_only=False),
+        Mount("/p/.ai-sandbox", "/project/.ai-sandbox", read_only=True),
+    )
+    assert mounts_of(make_job("/p", ""), session, "none")[-1] == Mount("/p", "/project", read_only=False)
 
 
 def test_no_project_is_nothing_to_compare() -> None:

@@ -373,3 +373,18 @@ def test_an_answer_from_before_the_question_is_none(project: Path, tmp_path: Pat
     child.close()
 
     assert child.exitstatus == 78
+
+
+def test_the_policy_directory_is_read_only_and_expected(project: Path, tmp_path: Path) -> None:
+    """In podman's argv; a project without one gets none. Nothing is made on the host."""
+    (tmp_path / "bare").mkdir()
+    once = aisb(tmp_path, project, "--print-policy")[2].rpartition("--trust-once ")[2].strip()
+
+    with_one = aisb(tmp_path, project, "--trust-once", once, "--dry-run", "--", "true")
+    without = aisb(tmp_path, tmp_path / "bare", "--net", "none", "--dry-run", "--", "true")
+
+    mount = f"--mount=type=bind,src={project}/.ai-sandbox,dst=/project/.ai-sandbox,ro"
+    assert (with_one[0], without[0]) == (0, 0)
+    assert mount in with_one[1].split()
+    assert ".ai-sandbox" not in without[1]
+    assert os.listdir(tmp_path / "bare") == []
