@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.addresses import AddressEntry
 from aisb.domain.check import Target, check, parse_target
-from aisb.domain.entry_kinds import LATER
+from aisb.domain.entry_kinds import LATER, RuleEntry
 from aisb.domain.layers import Setting
 from aisb.domain.policy import Policy, need_enforced, parse_allow
 from aisb.domain.policy_file import parse_policy_file
@@ -123,7 +124,9 @@ def test_a_denial_says_why_and_what_would_allow_it() -> None:
     }
 
 
-def test_nothing_is_proposed_that_would_be_refused() -> None:
+def test_nothing_is_proposed_that_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LATER, AddressEntry, ("addresses", ""))  # type: ignore[arg-type]  # a dict, as above
+
     assert "add" not in answer(policy_of(("a.test", "--allow")), "10.0.0.1")
 
 
@@ -166,8 +169,9 @@ def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
     ]
 
 
-def test_a_rule_that_nothing_enforces_is_refused_with_its_line() -> None:
+def test_a_rule_that_nothing_enforces_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch is one table: what is lifted there is lifted for flags and files alike."""
+    monkeypatch.setitem(LATER, RuleEntry, ("methods and paths", ""))  # type: ignore[arg-type]  # a dict, as above
     with pytest.raises(UsageError) as caught:
         policy_of(file=RULES)
     assert caught.value.message == (
