@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from aisb.domain.hosts import parents_of
 from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
@@ -23,12 +25,13 @@ def policy_lines(policy: Policy) -> str:
         "project": policy.project,
     }
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
+    by_host = _by_host(policy.allow)
     for index, item in enumerate(policy.allow):
         pairs[f"allow.{index}"] = item.entry.text()
         pairs[f"allow.{index}.origin"] = item.origin
         if isinstance(item.entry, NameEntry):
             pairs[f"allow.{index}.ports"] = ",".join(map(str, item.entry.ports))
-            wider = _what_covers(item.entry, policy.allow)
+            wider = _what_covers(item.entry, by_host)
             if wider:
                 pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
     pairs |= _numbered("rule", _rules(policy))
@@ -41,7 +44,7 @@ def check_lines(answer: Answer) -> str:
     """What the gate would answer, and why, in the form of the printed policy."""
     target, verdict = answer.target, answer.verdict
     pairs = {
-        "add": f"--allow {verdict.add}" if verdict.add else "",
+        "add": f"--allow {quote(verdict.add)}" if verdict.add else "",
         "bumped": "yes" if answer.bumped else "no",
         "decision": "allow" if verdict.allowed else "deny",
         "host": target.host,
@@ -75,15 +78,21 @@ def _numbered(key: str, items: Iterable[tuple[str, str]]) -> dict[str, str]:
     return pairs
 
 
-def _what_covers(entry: NameEntry, items: tuple[AllowItem, ...]) -> list[str]:
+def _by_host(items: Iterable[AllowItem]) -> dict[str, list[NameEntry]]:
+    """The name entries by their hosts: of thousands, each is compared with those above it alone."""
+    found: dict[str, list[NameEntry]] = {}
+    for item in items:
+        if isinstance(item.entry, NameEntry):
+            found.setdefault(item.entry.host, []).append(item.entry)
+    return found
+
+
+def _what_covers(entry: NameEntry, by_host: Mapping[str, list[NameEntry]]) -> list[str]:
     """The other entries that allow all that this one does, as they were written; none where it adds something."""
-    wider = [
-        item.entry
-        for item in items
-        if isinstance(item.entry, NameEntry) and item.entry != entry and _covers(item.entry, entry)
-    ]
+    near = (other for host in (entry.host, *parents_of(entry.host)) for other in by_host.get(host, ()))
+    wider = [other for other in dict.fromkeys(near) if other != entry and _covers(other, entry)]
     ports = {port for one in wider for port in one.ports}
-    return [one.text() for one in wider] if ports.issuperset(entry.ports) else []
+    return sorted(one.text() for one in wider) if ports.issuperset(entry.ports) else []
 
 
 def _covers(wide: NameEntry, narrow: NameEntry) -> bool:

@@ -146,6 +146,7 @@ def test_a_rule_is_named_with_its_line() -> None:
         ("deny", ".ai-sandbox/policy.yaml:6", "yes"),
         ("allow", "--allow", "yes"),
     ]
+    assert answer(policy, "api.test/repos/x", "PUT")["add"] == "--allow 'PUT api.test/repos/x'"
     assert (denied["reason"], nothing["reason"], connection["rule"]) == ("path", "method", "the rules of api.test")
     for found in (nothing, connection):
         assert [found[f"origin.{index}"] for index in range(3)] == [
