@@ -238,6 +238,8 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(mounted)
     if not quiet or plan.net == "full":
         say(reachable)
+    for note in () if quiet else plan.notes:
+        say(note)
 
 
 def _finish(request: Request, ended: Ended, clock: Clock) -> int:

@@ -22,7 +22,7 @@ from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES, session_targets
-from aisb.render.explain import policy_lines
+from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
 from aisb.render.images import containerfile, image_names
 from aisb.render.seccomp import seccomp_json
@@ -113,6 +113,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         session_files=session_files(policy, question),
         gate_files=gate_conf,
         gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        notes=policy_notes(policy),
     )
 
 

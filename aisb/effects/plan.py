@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """What a run is made of, as text and names only."""
+    """What a run is made of, as text and names only. `notes` are what its user has to be told at the start."""
 
     net: str
     user: str
@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     session_files: dict[str, str]
     gate_files: dict[str, str]
     gate_key: str
+    notes: tuple[str, ...]
 
 
 class Question(NamedTuple):

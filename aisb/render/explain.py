@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
 
+_MOST_NOTES = 5
+
 
 def policy_lines(policy: Policy) -> str:
     """All that the policy says, control characters percent-encoded."""
@@ -38,6 +40,14 @@ def policy_lines(policy: Policy) -> str:
     pairs |= _numbered("env", policy.environment)
     pairs |= _numbered("install", policy.install)
     return _lines(pairs)
+
+
+def policy_notes(policy: Policy) -> tuple[str, ...]:
+    """What a policy costs that its author may not expect."""
+    hosts = [host.host for host in policy.egress.rules]
+    cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
+    rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
+    return (*(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
 
 
 def check_lines(answer: Answer) -> str:

@@ -16,7 +16,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.policy import Policy, need_enforced, parse_allow
 from aisb.domain.policy_file import parse_policy_file
 from aisb.errors import UsageError
-from aisb.render.explain import check_lines, policy_lines
+from aisb.render.explain import check_lines, policy_lines, policy_notes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,6 +168,18 @@ def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
         "rule.2=api.test ALLOW HEAD /[^/]+",
         "rule.2.origin=--allow",
     ]
+
+
+@pytest.mark.usefixtures("everything_enforced")
+def test_what_rules_cost_is_said() -> None:
+    """(B36) Of each host, and of many not of all."""
+    many = b"networkPolicies:\n" + b"".join(b" - {host: a%d.test, policies: []}\n" % number for number in range(7))
+
+    assert policy_notes(policy_of(("a.test", "--allow"), file=RULES)) == (
+        "api.test is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there",
+    )
+    assert policy_notes(policy_of(("a.test", "--allow"))) == ()
+    assert policy_notes(policy_of(file=many))[5:] == ("... and 2 other hosts with rules",)
 
 
 def test_a_rule_that_nothing_enforces_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
