@@ -7,14 +7,24 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.process import Command, run_ok
-from aisb.effects.session import Session, close_session, new_run_id, open_session, orphans, session_at, this_process
+from aisb.effects.session import (
+    Session,
+    close_session,
+    living,
+    new_run_id,
+    open_session,
+    orphans,
+    session_at,
+    this_process,
+)
 from aisb.effects.signals import held, let_through
-from aisb.effects.state import make_private, write_whole
+from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
-from aisb.errors import AisbError
+from aisb.errors import AisbError, Unprotected
 from aisb.render.argv import (
     HOME_TARGET,
     PROJECT_TARGET,
@@ -108,6 +118,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
         with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
             open_session(parent, session.run, files, plan.seccomp)
             with let_through():
+                need_own_cover(job, session)
                 if gate:
                     open_run(gate, session.run)
                 on_ready(gate)
@@ -166,6 +177,25 @@ def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
 def identities(job: Job) -> dict[str, str]:
     """What the launcher compares the mounted directories with, by the names of its files."""
     return {"project": project_identity(job.project), "policy-directory": job.policy_directory}
+
+
+def need_own_cover(job: Job, session: Session) -> None:
+    """
+    Raise Unprotected where an agent could replace the project's `.ai-sandbox` while it is mounted here.
+
+    Where it was there at the start, no agent can: it is a mount, and read-only. One that runs since before it was there
+    has none, and a link that it put there at the right moment would lay its own files over this sandbox's programs.
+    """
+    if not job.policy_directory:
+        return
+    mine = project_identity(job.project).encode()
+    for other in living(job.directories.runtime):
+        same = other.run != session.run and read_if_there(f"{other.files}/project") == mine
+        if same and not read_if_there(f"{other.files}/policy-directory"):
+            raise Unprotected(
+                f"run {other.run} of this project began before there was a {PROJECT_DIRECTORY}: its agent can replace it",
+                hint=f"end that run first, or move {PROJECT_DIRECTORY} away until then",
+            )
 
 
 def project_identity(project: str) -> str:

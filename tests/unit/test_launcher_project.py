@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.run import Job, identities, mounts_of, project_identity
-from aisb.effects.session import Session
+from aisb.effects.run import Job, identities, mounts_of, need_own_cover, project_identity
+from aisb.effects.session import Session, open_session, this_process
 from aisb.effects.state import Directories
+from aisb.errors import Unprotected
 from aisb.render.argv import Mount
 from gate import launcher
 
@@ -59,9 +60,9 @@ def test_nothing_is_run_where_a_directory_was_replaced(
         launcher._launch([b"true"])
 
 
-def make_job(project: str, policy_directory: str) -> Job:
+def make_job(project: str, policy_directory: str, runtime: str = "/run/aisb") -> Job:
     """A job of which only the places count."""
-    where = Directories("/run/aisb", "/cache", "/state", "/config")
+    where = Directories(runtime, "/cache", "/state", "/config")
     return Job("podman", "pasta", "", where, project, policy_directory, "home", ("true",), {}, True, False)
 
 
@@ -74,6 +75,28 @@ def test_the_policy_directory_is_mounted_over_the_project_read_only() -> None:
         Mount("/p/.ai-sandbox", "/project/.ai-sandbox", read_only=True),
     )
     assert mounts_of(make_job("/p", ""), session, "none")[-1] == Mount("/p", "/project", read_only=False)
+
+
+@pytest.mark.parametrize("parent", ["r", "g/0123456789ab/r"])
+def test_no_run_starts_beside_one_that_can_replace_its_policy_directory(tmp_path: Path, parent: str) -> None:
+    """One that began before there was such a directory: its agent may write there, this one's may not."""
+    project = tmp_path / "p"
+    project.mkdir()
+    job = make_job(str(project), "1 2\n", runtime=str(tmp_path / "rt"))
+    own = open_session(str(tmp_path / "rt" / "r"), "0a", identities(job), "{}")
+    covered = open_session(str(tmp_path / "rt" / parent), "0b", identities(job), "{}")
+    elsewhere = make_job(str(tmp_path), "", runtime=str(tmp_path / "rt"))
+    open_session(str(tmp_path / "rt" / parent), "0c", identities(elsewhere), "{}")
+    need_own_cover(job, own)
+
+    bare = open_session(str(tmp_path / "rt" / parent), "0d", identities(job._replace(policy_directory="")), "{}")
+
+    with pytest.raises(Unprotected, match=r"^run 0d of this project began before there was a \.ai-sandbox"):
+        need_own_cover(job, own)
+    need_own_cover(job._replace(policy_directory=""), covered)
+    pid, start, boot = this_process().split()
+    (tmp_path / bare.path / "owner").write_text(f"{pid} {int(start) - 1} {boot}")
+    need_own_cover(job, own)
 
 
 def test_no_project_is_nothing_to_compare() -> None:
