@@ -54,4 +54,7 @@ def policy_of(flags: tuple[tuple[str, str], ...]) -> Policy:
     request = read_request(taken, os.environ, sources.layers)
     for note in request.notes:
         say(note)
-    return read_policy(question_of(request, sources, project, "pasta"))
+    policy = read_policy(question_of(request, sources, project, "pasta"))
+    for note in policy.notes:
+        say(note)
+    return policy

@@ -6,8 +6,10 @@ Every value in it went through its door already; each allow item remembers where
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from aisb.domain.names import NameEntry
 
 _FLAG = "--allow"
+_NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,12 @@ class AllowItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a run may do. `origins` are those of `net`, `base_image` and `ca_bundle`, where somebody wrote them."""
+    """
+    What a run may do.
+
+    `origins` are those of `net`, `base_image` and `ca_bundle`, where somebody wrote them; `notes` what may not be what
+    was meant.
+    """
 
     net: str
     allow: tuple[AllowItem, ...]
@@ -49,6 +57,7 @@ class Policy:
     home_volume: str
     ca_bundle: str
     origins: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def gathered(self) -> Gathered:
@@ -82,6 +91,17 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
     if any(item.origin == _FLAG for item in items):
         raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
     return ()
+
+
+def host_bits_notes(sourced: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """What to say of networks that were written as an address in them: what is allowed is all of the network."""
+    found = ((text, origin, _NETWORK.match(text)) for text, origin in sourced if "/" in text)
+    pairs = ((text, origin, ip_interface(match[1])) for text, origin, match in found if match)
+    return tuple(
+        f"{origin}{' ' if origin == _FLAG else ': '}{text} means all of {address.network}"
+        for text, origin, address in pairs
+        if address.ip != address.network.network_address
+    )
 
 
 def need_enforced(hosts: Iterable[SourcedHost]) -> tuple[SourcedHost, ...]:

@@ -13,7 +13,7 @@ from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, need_enforced, need_entries, parse_allow
+from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -45,9 +45,10 @@ def read_policy(question: Question) -> Policy:
     net = parse_net_mode(wanted.net)
     files = [_policy_file(file) for file in question.policy_files]
     hosts = need_enforced(host for file in files for host in file.hosts)
+    entries = tuple(_all_entries(question, files))
     return Policy(
         net=net,
-        allow=parse_allow(net, _all_entries(question, files)),
+        allow=parse_allow(net, entries),
         hosts=hosts if net == ALLOW else (),
         environment=wanted.environment,
         base_image=parse_base_image(wanted.base_image).text,
@@ -56,6 +57,7 @@ def read_policy(question: Question) -> Policy:
         home_volume=question.home_volume,
         ca_bundle=wanted.ca_bundle,
         origins=dict(wanted.origins),
+        notes=host_bits_notes(entries) if net == ALLOW else (),
     )
 
 

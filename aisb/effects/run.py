@@ -193,7 +193,7 @@ def need_own_cover(job: Job, session: Session) -> None:
         same = other.run != session.run and read_if_there(f"{other.files}/project") == mine
         if same and not read_if_there(f"{other.files}/policy-directory"):
             raise Unprotected(
-                f"run {other.run} of this project began before there was a {PROJECT_DIRECTORY}: its agent can replace it",
+                f"run {other.run} of this project began before it had a {PROJECT_DIRECTORY}: its agent can replace it",
                 hint=f"end that run first, or move {PROJECT_DIRECTORY} away until then",
             )
 

@@ -47,7 +47,7 @@ def policy_notes(policy: Policy) -> tuple[str, ...]:
     hosts = [host.host for host in policy.egress.rules]
     cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
     rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
-    return (*(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+    return (*policy.notes, *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
 
 
 def check_lines(answer: Answer) -> str:

@@ -91,7 +91,7 @@ def test_no_run_starts_beside_one_that_can_replace_its_policy_directory(tmp_path
 
     bare = open_session(str(tmp_path / "rt" / parent), "0d", identities(job._replace(policy_directory="")), "{}")
 
-    with pytest.raises(Unprotected, match=r"^run 0d of this project began before there was a \.ai-sandbox"):
+    with pytest.raises(Unprotected, match=r"^run 0d of this project began before it had a \.ai-sandbox"):
         need_own_cover(job, own)
     need_own_cover(job._replace(policy_directory=""), covered)
     pid, start, boot = this_process().split()

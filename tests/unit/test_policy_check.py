@@ -13,7 +13,7 @@ from aisb.domain.addresses import AddressEntry
 from aisb.domain.check import Target, check, parse_target
 from aisb.domain.entry_kinds import LATER, RuleEntry
 from aisb.domain.layers import Setting
-from aisb.domain.policy import Policy, need_enforced, parse_allow
+from aisb.domain.policy import Policy, host_bits_notes, need_enforced, parse_allow
 from aisb.domain.policy_file import parse_policy_file
 from aisb.errors import UsageError
 from aisb.render.explain import check_lines, policy_lines, policy_notes
@@ -168,6 +168,23 @@ def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
         "rule.2=api.test ALLOW HEAD /[^/]+",
         "rule.2.origin=--allow",
     ]
+
+
+def test_a_network_that_was_written_as_one_address_is_said() -> None:
+    """(C07) The host's bits are dropped, and not silently."""
+    written = [
+        ("10.0.0.5/24:80", "--allow"),
+        ("10.0.0.0/24", "--allow"),
+        ("10.0.0.5", "--allow"),
+        ("[2001:db8::5/32]:443", "f:3"),
+        ("2001:db8::/32", "f:4"),
+        ("GET a.test/x", "f:5"),
+    ]
+
+    assert host_bits_notes(written) == (
+        "--allow 10.0.0.5/24:80 means all of 10.0.0.0/24",
+        "f:3: [2001:db8::5/32]:443 means all of 2001:db8::/32",
+    )
 
 
 @pytest.mark.usefixtures("everything_enforced")
