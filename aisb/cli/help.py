@@ -92,9 +92,11 @@ def flag_line(name: str, text: str) -> str:
     )
 
 
-def verb_help(verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str]) -> str:
+def verb_help(
+    verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str], words: Iterable[str] = ()
+) -> str:
     """The help of a verb, in the form of that of a run."""
-    lines = [f"usage: aisb {verb} FLAG*", "", about, "", *(flag_line(*flag) for flag in flags)]
+    lines = [" ".join([f"usage: aisb {verb} FLAG*", *words]), "", about, "", *(flag_line(*flag) for flag in flags)]
     named = ", ".join(variables)
     if named:
         lines += ["", "Variables that set a flag, for lines that do not give it:", fill(named, _WIDTH)]

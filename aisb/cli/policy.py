@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
-from aisb.cli.output import say
+from aisb.cli.output import answer, say
 from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
@@ -33,14 +32,14 @@ def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
             "aisb policy check takes a method and a target", hint="write: aisb policy check GET https://HOST/"
         )
     # Under another mode an empty list is no mistake, and the answer is still one.
-    answer = check(need_entries(policy_of(flags)), parse_target(text, *method))
-    sys.stdout.write(check_lines(answer))
-    return 0 if answer.verdict.allowed else 1
+    found = check(need_entries(policy_of(flags)), parse_target(text, *method))
+    answer(check_lines(found))
+    return 0 if found.verdict.allowed else 1
 
 
 def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
     """Print the whole policy, as `--print-policy` does."""
-    sys.stdout.write(policy_lines(need_entries(policy_of(flags))))
+    answer(policy_lines(need_entries(policy_of(flags))))
     return 0
 
 

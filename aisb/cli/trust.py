@@ -7,7 +7,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING
 
-from aisb.cli.output import say, write_stderr
+from aisb.cli.output import answer, say, write_stderr
 from aisb.domain.printing import printable
 from aisb.domain.trust import CONFIG_FILE, changes, content_hash
 from aisb.effects.safe_files import is_reached_through, read_in_project, read_project_directory
@@ -71,8 +71,8 @@ def _show(project: str, paths: Sequence[str], state: str) -> int:
     except UsageError as error:
         raise Unavailable(error.message, error.hint) from error
     found = changes(read_record(state, project), files)
-    sys.stdout.write(f"{'not trusted' if found else 'trusted'} {content_hash(files)} {printable(project)}\n")
-    sys.stdout.write(difference(found, colour=_colour(terminal=sys.stdout.isatty())))
+    first = f"{'not trusted' if found else 'trusted'} {content_hash(files)} {printable(project)}\n"
+    answer(first + difference(found, colour=_colour(terminal=os.isatty(1))))
     return 1 if found else 0
 
 

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from typing import Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
@@ -36,11 +36,12 @@ class _Verb(TyperCommand):
     """A verb whose help looks like that of a run."""
 
     # The class of a context is click's or typer's own, as typer's release will have it.
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401, ARG002
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401
         options = [option for option in self.params if isinstance(option, TyperOption)]
+        words = [str(word.metavar) for word in self.params if isinstance(word, TyperArgument)]
         variables = [option.envvar for option in options if isinstance(option.envvar, str)]
         flags = [*map(_flag, options), ("--help", BY_FLAG["--help"].help)]
-        return verb_help(self.name or "", self.help or "", flags, variables)
+        return verb_help(ctx.command_path.removeprefix("aisb "), self.help or "", flags, variables, words)
 
 
 def _flag(option: TyperOption) -> tuple[str, str]:
@@ -113,7 +114,7 @@ def _flags(**given: list[str] | str) -> tuple[tuple[str, str], ...]:
     return tuple((name.replace("_", "-"), value) for name, values in lists.items() for value in values if value)
 
 
-@policy.command(context_settings=_HELP)
+@policy.command(cls=_Verb, context_settings=_HELP)
 def check(
     words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
     allow: list[str] = _list_of("allow"),
@@ -122,13 +123,13 @@ def check(
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
 ) -> int:
-    """Ask the gate's own judge: 0 allowed, 1 denied, with the entry or rule that decides and where it stands."""
+    """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
 
     return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
 
 
-@policy.command(context_settings=_HELP)
+@policy.command(cls=_Verb, context_settings=_HELP)
 def show(
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
@@ -136,21 +137,21 @@ def show(
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
 ) -> int:
-    """The whole policy, each item with its origin, as aisb --print-policy shows it."""
+    """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
 
     return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
 
 
-@app.command(context_settings=_HELP)
+@app.command(cls=_Verb, context_settings=_HELP)
 def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
-    """Write .ai-sandbox/allow for the project that is here, and trust what was written."""
+    """Write .ai-sandbox/allow for the project here, and trust what was written."""
     from aisb.cli.init import init_verb
 
     return init_verb(project)
 
 
-@app.command(context_settings=_HELP)
+@app.command(cls=_Verb, context_settings=_HELP)
 def trust(
     files: list[str] = typer.Argument(None, metavar="[FILE]...", help="a file of the project that a flag names"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
