@@ -7,6 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
@@ -183,17 +184,21 @@ def need_own_cover(job: Job, session: Session) -> None:
     """
     Raise Unprotected where an agent could replace the project's `.ai-sandbox` while it is mounted here.
 
-    Where it was there at the start, no agent can: it is a mount, and read-only. One that runs since before it was there
-    has none, and a link that it put there at the right moment would lay its own files over this sandbox's programs.
+    One that was started with it cannot: there it is a mount, and read-only. One that runs since before it was there, or
+    whose project holds this one, could; and a link that it put there at the right moment would lay its own files over
+    this sandbox's programs.
     """
     if not job.policy_directory:
         return
     mine = project_identity(job.project).encode()
+    around = {project_identity(place).encode() for place in directories_around(job.project)}
     for other in living(job.directories.runtime):
-        same = other.run != session.run and read_if_there(f"{other.files}/project") == mine
-        if same and not read_if_there(f"{other.files}/policy-directory"):
+        theirs = read_if_there(f"{other.files}/project") if other.run != session.run else None
+        bare = theirs == mine and not read_if_there(f"{other.files}/policy-directory")
+        if bare or theirs in around:
+            why = f"began before it had a {PROJECT_DIRECTORY}" if bare else "has it in a larger project"
             raise Unprotected(
-                f"run {other.run} of this project began before it had a {PROJECT_DIRECTORY}: its agent can replace it",
+                f"run {other.run} of this project {why}: its agent can replace it",
                 hint=f"end that run first, or move {PROJECT_DIRECTORY} away until then",
             )
 

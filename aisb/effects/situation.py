@@ -13,7 +13,7 @@ from aisb.domain.base_image import parse_base_image
 from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
-from aisb.domain.project import check_project, home_volume
+from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.host import host_addresses
 from aisb.effects.pins import read_pins
@@ -74,7 +74,7 @@ def found_around(project: str) -> list[str]:
     What a person may think is there, and is not: files of a directory above count for nothing, and a repository that
     begins above the project is not mounted.
     """
-    above = [project.rsplit("/", depth)[0] for depth in range(1, project.count("/"))]
+    above = directories_around(project)
     policies = [place for place in above if os.path.lexists(f"{place}/{PROJECT_DIRECTORY}")]
     inside = bool(project) and os.path.lexists(f"{project}/.git")
     repositories = [] if inside else [place for place in above if os.path.lexists(f"{place}/.git")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.effects.run import Job, identities, mounts_of, need_own_cover, project_identity
-from aisb.effects.session import Session, open_session, this_process
+from aisb.effects.session import Session, close_session, open_session, this_process
 from aisb.effects.state import Directories
 from aisb.errors import Unprotected
 from aisb.render.argv import Mount
@@ -85,7 +85,8 @@ def test_no_run_starts_beside_one_that_can_replace_its_policy_directory(tmp_path
     job = make_job(str(project), "1 2\n", runtime=str(tmp_path / "rt"))
     own = open_session(str(tmp_path / "rt" / "r"), "0a", identities(job), "{}")
     covered = open_session(str(tmp_path / "rt" / parent), "0b", identities(job), "{}")
-    elsewhere = make_job(str(tmp_path), "", runtime=str(tmp_path / "rt"))
+    (tmp_path / "q").mkdir()
+    elsewhere = make_job(str(tmp_path / "q"), "", runtime=str(tmp_path / "rt"))
     open_session(str(tmp_path / "rt" / parent), "0c", identities(elsewhere), "{}")
     need_own_cover(job, own)
 
@@ -94,6 +95,11 @@ def test_no_run_starts_beside_one_that_can_replace_its_policy_directory(tmp_path
     with pytest.raises(Unprotected, match=r"^run 0d of this project began before it had a \.ai-sandbox"):
         need_own_cover(job, own)
     need_own_cover(job._replace(policy_directory=""), covered)
+    close_session(bare)
+    larger = make_job(str(tmp_path), "3 4\n", runtime=str(tmp_path / "rt"))
+    bare = open_session(str(tmp_path / "rt" / parent), "0e", identities(larger), "{}")
+    with pytest.raises(Unprotected, match=r"^run 0e of this project has it in a larger project"):
+        need_own_cover(job, own)
     pid, start, boot = this_process().split()
     (tmp_path / bare.path / "owner").write_text(f"{pid} {int(start) - 1} {boot}")
     need_own_cover(job, own)
