@@ -26,6 +26,7 @@ NOT_FOUND = 127
 UID = 1000
 SESSION = "/run/aisb"
 PROJECT = "/project"
+POLICY_DIRECTORY = f"{PROJECT}/.ai-sandbox"
 SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
 # The user's own, and that of a gate which opens TLS.
 CERTIFICATES = (f"{SESSION}/ca.pem", f"{SESSION}/gate/ca.pem")
@@ -79,7 +80,9 @@ def _launch(command: list[bytes]) -> None:
     check_drop(read_text("/proc/self/status"))
     environment = parse_variables(read_descriptor(VARIABLES))
     check_home(environment.get(b"HOME", b""))
-    check_project(PROJECT, read_if_there(f"{SESSION}/project"))
+    check_same(PROJECT, read_if_there(f"{SESSION}/project"))
+    # A link in its place would have shown the agent a directory of the host that nobody meant.
+    check_same(POLICY_DIRECTORY, read_if_there(f"{SESSION}/policy-directory"))
     if own := [path for path in CERTIFICATES if os.path.exists(path)]:
         write_bundle(own)
     mode = read_text(f"{SESSION}/mode").strip()
@@ -136,17 +139,17 @@ def check_home(home: bytes) -> None:
         raise Refused(f"the home {shown!r} is not a directory that belongs to the sandbox's user")
 
 
-def check_project(project: str, expected: str) -> None:
+def check_same(directory: str, expected: str) -> None:
     """
-    Refuse unless `project` is the directory that aisb looked at: the same device and inode.
+    Refuse unless this is the directory that aisb looked at: the same device and inode.
 
     Between its check and podman's mount a link may have been put in its place.
     """
     if not expected:
         return
-    status = os.stat(project)
+    status = os.stat(directory)
     if f"{status.st_dev} {status.st_ino}" != expected.strip():
-        raise Refused("the project's directory was replaced while the sandbox started")
+        raise Refused(f"{directory} was replaced while the sandbox started")
 
 
 def write_bundle(own: list[str]) -> None:

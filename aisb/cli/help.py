@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
-from aisb.domain.options import FLAG, OPTIONS
+from aisb.domain.options import CONFIGURABLE, FLAG, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,9 @@ Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
 run:      run          the agent or a command (the default; aisb run --help)
+policy:   init         write .ai-sandbox/allow for the project that is here
+          policy       what may be reached: policy check TARGET, policy show
+          trust        look at a project's .ai-sandbox, and let it count
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 
@@ -52,6 +55,7 @@ def run_help() -> str:
         name = f"--{option.name}" if option.kind == FLAG else f"--{option.name} {option.metavar}"
         groups.setdefault(option.group, []).append(flag_line(name, option.help))
     variables = fill(", ".join(variable_of(option.name) for option in OPTIONS if "env" in option.layers), _WIDTH)
+    keys = fill(", ".join(CONFIGURABLE), _WIDTH, break_on_hyphens=False)
     body = "\n\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items())
     return (
         "usage: aisb [run] FLAG* ( -- COMMAND ARG* | AGENT-ARG* )\n\n"
@@ -64,10 +68,15 @@ def run_help() -> str:
         "Variables that set a flag, for lines that do not give it:\n"
         f"{variables}\n"
         "\n"
+        "Keys of ~/.config/ai-sandbox/config.yaml, for lines and variables that do not\n"
+        "give them:\n"
+        f"{keys}\n"
+        "\n"
         "Exit codes: the command's own, 128+n for a signal; 1 aisb's answer could not be\n"
         "written; 2 usage; 69 podman, the gate or a build is not to be had; 70 a bug of\n"
         "aisb; 77 not run, because it could not be closed; 78 a file that shapes the\n"
-        "sandbox lies where the agent can write it.\n"
+        "sandbox lies where the agent can write it, and nobody has trusted what is in it\n"
+        "now (aisb trust).\n"
     )
 
 
@@ -83,9 +92,11 @@ def flag_line(name: str, text: str) -> str:
     )
 
 
-def verb_help(verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str]) -> str:
+def verb_help(
+    verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str], words: Iterable[str] = ()
+) -> str:
     """The help of a verb, in the form of that of a run."""
-    lines = [f"usage: aisb {verb} FLAG*", "", about, "", *(flag_line(*flag) for flag in flags)]
+    lines = [" ".join([f"usage: aisb {verb} FLAG*", *words]), "", about, "", *(flag_line(*flag) for flag in flags)]
     named = ", ".join(variables)
     if named:
         lines += ["", "Variables that set a flag, for lines that do not give it:", fill(named, _WIDTH)]

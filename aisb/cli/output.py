@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from aisb.domain.printing import printable
 from aisb.errors import Unwritable
 
 
@@ -33,12 +34,3 @@ def write_stderr(text: str) -> None:
     """Text for the person at the terminal, at once."""
     sys.stderr.write(text)
     sys.stderr.flush()
-
-
-def printable(text: str) -> str:
-    """The text with control characters and broken bytes made visible."""
-    return "".join(character if character.isprintable() else _escaped(character) for character in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

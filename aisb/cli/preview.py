@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from aisb.cli.output import answer
-from aisb.cli.request import read_variables
-from aisb.cli.run import command_environment_of, job_of, question_of
+from aisb.cli.output import answer, say
+from aisb.cli.request import read_request, read_variables
+from aisb.cli.run import Place, command_environment_of, job_of, question_of, wish_of
 from aisb.domain.options import PREVIEWS
 from aisb.effects.make_plan import preview_of
 from aisb.effects.run import gate_view, view_of
 from aisb.effects.session import Session
 from aisb.effects.situation import resolve_project
+from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
 from aisb.render.argv import sandbox_argv
 from aisb.render.describe import dry_run_lines
@@ -20,33 +21,38 @@ from aisb.render.gate import gate_argv
 
 if TYPE_CHECKING:
     from aisb.cli.request import Request
+    from aisb.cli.splitter import Split
     from aisb.effects.plan import Plan
-    from aisb.effects.state import Directories
+    from aisb.effects.run import Job
 
 _RUN = "00000000"
 
 
-def preview(request: Request) -> int:
+def preview(split: Split, asked: Request) -> int:
     """Print what was asked for on stdout, in the order of the help."""
     where = preview_directories(os.environ)
-    project = resolve_project(request.project, os.environ, where)
+    project = resolve_project(asked.project, os.environ, where)
+    sources = read_sources(wish_of(asked, project), where, None, keep=False)
+    request = read_request(split, os.environ, sources.layers)
+    for note in request.notes:
+        say(note)
     variables = read_variables(request.wanted.environment, os.environb)
-    rendered = preview_of(question_of(request, project, "pasta"), where.cache)
+    rendered = preview_of(question_of(request, sources, project, "pasta"), where.cache)
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
-        texts += [f"{line}\n" for line in _dry_run(request, rendered.plan(), where, project, variables)]
+        place = Place(project, sources.policy_directory)
+        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
+        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables)]
     answer("".join(texts))
     return 0
 
 
-def _dry_run(
-    request: Request, plan: Plan, where: Directories, project: str, variables: dict[bytes, bytes]
-) -> list[str]:
-    job = job_of(request, plan, where, project, "podman", "pasta", variables)
+def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
     gated = plan.net == "allow"
-    gate = f"{where.runtime}/g/{plan.gate_key[:12]}"
-    session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{where.runtime}/r/{_RUN}")
+    runtime = job.directories.runtime
+    gate = f"{runtime}/g/{plan.gate_key[:12]}"
+    session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     files = [f"{session.files}/{name}" for name in sorted(plan.session_files)]
     files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
     return dry_run_lines(

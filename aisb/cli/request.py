@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.images import parse_node_origin
-from aisb.domain.net import ALLOW, parse_net_mode
-from aisb.domain.options import LIST, OPTIONS, VALUE
+from aisb.domain.layers import (
+    BUILT_IN,
+    COMMAND_LINE,
+    ENVIRONMENT,
+    NET,
+    Layer,
+    Setting,
+    added,
+    net_mode,
+    strongest,
+)
+from aisb.domain.net import ALLOW
+from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
 from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aisb.cli.splitter import Split
 
@@ -31,17 +42,36 @@ _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
 DEFAULT_HARNESS = ("pi",)
 SHELL = ("/bin/bash", "-l")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_BUILT_IN = Layer(
+    BUILT_IN,
+    {
+        NET: Setting(ALLOW, BUILT_IN),
+        "base-image": Setting(DEFAULT_BASE, BUILT_IN),
+        "gate-idle": Setting("600", BUILT_IN),
+    },
+    {},
+)
+# Of these the printed policy says where they were written.
+_ORIGINS = (NET, "base-image", "ca-bundle")
 
 
 class Request(NamedTuple):
-    """What was asked for. `origins` says of each value where it was written: its flag, or its variable."""
+    """
+    What was asked for. `origins` says of each value where it was written: its flag, its variable, or file:line.
+
+    `notes` are what the user has to be told about it.
+    """
 
     wanted: Wanted
     gate_network: str
     project: str | None
+    policy_paths: tuple[str, ...]
+    trust_once: str
     command: tuple[str, ...]
     settings: frozenset[str]
     origins: Mapping[str, str]
+    notes: tuple[str, ...]
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -52,80 +82,127 @@ class Request(NamedTuple):
         return self.origins.get(name, f"--{name}")
 
 
-def read_request(split: Split, environ: Mapping[str, str]) -> Request:
-    """The request of a command line. Raises UsageError for what cannot be meant."""
-    scalars = _scalars(split, environ)
-    settings = _settings(split, environ)
+def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer] = ()) -> Request:
+    """
+    The request of a command line. Raises UsageError for what cannot be meant.
+
+    `files` are the layers of configuration files, once they may be read: without them this is the command line's part.
+    """
     _refuse_a_full_default(environ, split.values("net"))
-    if "project" in scalars and not scalars["project"].text:
+    layers = (_command_line(split), _environment(environ), *files, _BUILT_IN)
+    scalars = {option.name: found for option in OPTIONS if (found := strongest(layers, option.name)) is not None}
+    settings = frozenset(
+        option.name for option in OPTIONS if option.kind == FLAG and _is_on(option.name, scalars.get(option.name))
+    )
+    net = net_mode(layers)
+    scalars[NET] = net.setting or _BUILT_IN.scalars[NET]
+    if "project" in scalars and not scalars["project"].value:
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
-    wanted = _wanted(split, scalars)
-    if wanted.net != ALLOW and wanted.allow:
-        raise _allow_without_a_list(wanted.net, scalars["net"].origin)
+    _refuse_a_list_without_meaning(split, scalars[NET])
     return Request(
-        wanted=wanted,
-        gate_network=_network_name(*scalars.get("gate-network", ("", ""))),
-        project=None if "no-cwd" in settings else scalars.get("project", (".",))[0],
+        wanted=_wanted(layers, scalars),
+        gate_network=_network_name(scalars.get("gate-network")),
+        project=None if "no-cwd" in settings else scalars.get("project", Setting(".", "")).value,
+        policy_paths=split.values("policy"),
+        trust_once=_hash(scalars.get("trust-once")),
         command=_command(split, settings),
         settings=settings,
-        origins={name: written.origin for name, written in scalars.items()},
+        origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
+        notes=(net.note,) if net.note else (),
     )
 
 
-def _allow_without_a_list(net: str, origin: str) -> UsageError:
-    if origin == "--net":
-        return UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
-    return UsageError(f"--allow has no meaning under {origin}={net}", hint="add: --net allow")
+def _command_line(split: Split) -> Layer:
+    scalars = {name: Setting(value, f"--{name}") for name, value in split.flags if BY_FLAG[f"--{name}"].kind == VALUE}
+    flags = {name: Setting("1", f"--{name}") for name, _ in split.flags if BY_FLAG[f"--{name}"].kind == FLAG}
+    lists = {
+        option.name: tuple(Setting(value, f"--{option.name}") for value in split.values(option.name))
+        for option in OPTIONS
+        if option.kind == LIST
+    }
+    return Layer(COMMAND_LINE, scalars | flags, lists)
 
 
-class _Written(NamedTuple):
-    """A value, and the flag or the variable that it came by."""
+def _environment(environ: Mapping[str, str]) -> Layer:
+    """What `AISB_*` says. An empty variable says nothing."""
+    named = {option.name: variable_of(option.name) for option in OPTIONS if "env" in option.layers}
+    scalars = {name: Setting(environ[variable], variable) for name, variable in named.items() if environ.get(variable)}
+    return Layer(ENVIRONMENT, scalars, {})
 
-    text: str
-    origin: str
+
+def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:
+    for name in ("allow", "policy"):
+        if net.value != ALLOW and split.values(name):
+            raise UsageError(f"--{name} has no meaning under {_mode(net)}", hint=_way_out(net))
 
 
-def _wanted(split: Split, scalars: Mapping[str, _Written]) -> Wanted:
-    net = scalars.get("net", _Written(ALLOW, "--net"))
-    base = scalars.get("base-image", _Written(DEFAULT_BASE, "--base-image"))
+def _mode(net: Setting) -> str:
+    if net.origin == "--net":
+        return f"--net {net.value}"
+    return f"{net.origin}={net.value}" if net.named(NET) == net.origin else f"net: {net.value} ({net.origin})"
+
+
+def _way_out(net: Setting) -> str:
+    return "leave one of the two out" if net.origin == "--net" else "add: --net allow"
+
+
+def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
+    base = scalars["base-image"]
     return Wanted(
-        net=parse_net_mode(*net),
-        allow=tuple((value, "--allow") for value in split.values("allow")),
-        environment=_environment_names(split.values("env")),
-        install=tuple(package for value in split.values("install") for package in value.split(",")),
-        base_image=parse_base_image(*base).text,
-        ca_bundle=scalars.get("ca-bundle", ("",))[0],
-        node_origin=parse_node_origin(*scalars.get("node-source", ("", ""))),
-        idle_seconds=_seconds(*scalars.get("gate-idle", ("600", ""))),
+        net=scalars[NET].value,
+        allow=added(layers, "allow"),
+        environment=_environment_names(added(layers, "env")),
+        install=tuple(
+            Setting(package, written.origin)
+            for written in added(layers, "install")
+            for package in written.value.split(",")
+        ),
+        base_image=parse_base_image(base.value, base.named("base-image")).text,
+        ca_bundle=path_of(scalars.get("ca-bundle")),
+        node_origin=_node_origin(scalars.get("node-source")),
+        idle_seconds=_seconds(scalars["gate-idle"]),
+        origins=tuple((key.replace("-", "_"), scalars[key].origin) for key in _ORIGINS if key in scalars),
     )
 
 
-def _network_name(text: str, origin: str) -> str:
-    if text and not _NETWORK.fullmatch(text):
-        raise UsageError(f"{origin} {text!r} is not the name of a network", hint="see: podman network ls")
-    return text
+def path_of(setting: Setting | None) -> str:
+    """A path as the shell would have made it; one in a file does not depend on where somebody stands."""
+    if setting is None or setting.named("") == setting.origin:
+        return setting.value if setting else ""
+    path = os.path.expanduser(setting.value)
+    if not path.startswith("/"):
+        raise UsageError(
+            f"{setting.named('ca-bundle')} {setting.value!r} is a path from nowhere", hint="write the whole path"
+        )
+    return path
 
 
-def _seconds(text: str, origin: str) -> int:
-    if not _SECONDS.fullmatch(text):
-        raise UsageError(f"{origin} {text!r} is not a number of seconds", hint="write: 600")
-    return int(text)
+def _node_origin(setting: Setting | None) -> str:
+    return parse_node_origin(setting.value, setting.named("node-source")) if setting else parse_node_origin("", "")
 
 
-def _scalars(split: Split, environ: Mapping[str, str]) -> dict[str, _Written]:
-    found: dict[str, _Written] = {}
-    for option in OPTIONS:
-        if option.kind != VALUE:
-            continue
-        values = split.values(option.name)
-        variable = variable_of(option.name)
-        if values:
-            found[option.name] = _Written(values[-1], f"--{option.name}")
-        elif "env" in option.layers and environ.get(variable):
-            found[option.name] = _Written(environ[variable], variable)
-    return found
+def _hash(setting: Setting | None) -> str:
+    if setting is not None and not _HASH.fullmatch(setting.value):
+        raise UsageError(f"--trust-once {setting.value!r} is not a hash", hint="see it: aisb trust --show")
+    return setting.value if setting else ""
+
+
+def _network_name(setting: Setting | None) -> str:
+    if setting is None:
+        return ""
+    if not _NETWORK.fullmatch(setting.value):
+        what = f"{setting.named('gate-network')} {setting.value!r} is not the name of a network"
+        raise UsageError(what, hint="see: podman network ls")
+    return setting.value
+
+
+def _seconds(setting: Setting) -> int:
+    if not _SECONDS.fullmatch(setting.value):
+        what = f"{setting.named('gate-idle')} {setting.value!r} is not a number of seconds"
+        raise UsageError(what, hint="write: 600")
+    return int(setting.value)
 
 
 def _refuse_a_full_default(environ: Mapping[str, str], given: tuple[str, ...]) -> None:
@@ -134,21 +211,11 @@ def _refuse_a_full_default(environ: Mapping[str, str], given: tuple[str, ...]) -
         raise UsageError("AISB_NET=full: an open network is never a default", hint="give the flag: --net full")
 
 
-def _settings(split: Split, environ: Mapping[str, str]) -> frozenset[str]:
-    names = {option.name for option in OPTIONS if option.kind not in (VALUE, LIST)}
-    given = {flag for flag, _ in split.flags if flag in names}
-    from_environment = {
-        option.name
-        for option in OPTIONS
-        if option.name in names and "env" in option.layers and _is_on(environ, option.name)
-    }
-    return frozenset(given | from_environment)
-
-
-def _is_on(environ: Mapping[str, str], name: str) -> bool:
-    value = environ.get(variable_of(name), "").lower()
-    if value not in _TRUE | _FALSE:
-        raise UsageError(f"{variable_of(name)}={value!r} is neither on nor off", hint="write 1 or 0")
+def _is_on(name: str, setting: Setting | None) -> bool:
+    value = setting.value.lower() if setting else ""
+    if setting is not None and value not in _TRUE | _FALSE:
+        written = f"{setting.named(name)}{'=' if setting.named(name) == setting.origin else ' '}{setting.value!r}"
+        raise UsageError(f"{written} is neither on nor off", hint="write 1 or 0")
     return value in _TRUE
 
 
@@ -157,19 +224,23 @@ def variable_of(name: str) -> str:
     return "AISB_" + name.upper().replace("-", "_")
 
 
-def _environment_names(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
+def _environment_names(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """The names, each once, with where it was first written."""
+    found: dict[str, Setting] = {}
+    for setting in settings:
+        value, where = setting.value, setting.named("env")
         if "=" in value:
             name = value.partition("=")[0]
             raise UsageError(
-                f"--env {name}=...: a value on the command line shows in the process list",
+                f"{where} {name}=...: a value on the command line shows in the process list",
                 hint=f"write: {name}=VALUE aisb --env {name} ...",
             )
         if not _NAME.fullmatch(value):
-            raise UsageError(f"--env {value!r} is not the name of a variable", hint=_one_name_each(value))
+            raise UsageError(f"{where} {value!r} is not the name of a variable", hint=_one_name_each(value))
         if value in _OWN_VARIABLES:
-            raise UsageError(f"--env {value}: the sandbox has a {value} of its own", hint="leave it out")
-    return tuple(dict.fromkeys(values))
+            raise UsageError(f"{where} {value}: the sandbox has a {value} of its own", hint="leave it out")
+        found.setdefault(value, setting)
+    return tuple(found.values())
 
 
 def _one_name_each(value: str) -> str:
@@ -179,12 +250,13 @@ def _one_name_each(value: str) -> str:
     return f"--env takes one name; write: {' '.join(f'--env {name}' for name in names)}"
 
 
-def read_variables(names: tuple[str, ...], environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+def read_variables(names: tuple[Setting, ...], environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """The values of the variables to pass in, as bytes. Raises UsageError for one that is not set."""
-    missing = [name for name in names if os.fsencode(name) not in environ]
-    if missing:
-        raise UsageError(f"--env {missing[0]}: this variable is not set", hint=f"export {missing[0]}=... first")
-    return {os.fsencode(name): environ[os.fsencode(name)] for name in names}
+    for name in names:
+        if os.fsencode(name.value) not in environ:
+            what = f"{name.named('env')} {name.value}: this variable is not set"
+            raise UsageError(what, hint=f"export {name.value}=... first")
+    return {os.fsencode(name.value): environ[os.fsencode(name.value)] for name in names}
 
 
 def _command(split: Split, settings: frozenset[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
@@ -19,7 +19,8 @@ from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
-from aisb.effects.situation import look_around, need_plan, resolve_project
+from aisb.effects.situation import found_around, look_around, need_plan, resolve_project
+from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, UsageError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from aisb.effects.process import Runner
     from aisb.effects.progress import Report
     from aisb.effects.state import Directories
+    from aisb.effects.trust import Asked
 
 
 class Clock:
@@ -52,22 +54,46 @@ class Clock:
 def run(split: Split, verbs: frozenset[str]) -> int:
     """Do what the command line says."""
     clock = Clock()
-    request = read_request(split, os.environ)
-    _be_strict(split, request)
+    asked = read_request(split, os.environ)
+    _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
-    for warning in strange_variables(os.environ.keys() - set(request.wanted.environment)):
+    for warning in strange_variables(os.environ.keys() - set(asked.wanted.environment)):
         say(f"warning: {warning}")
-    for hint in hints_for(split, verbs, request.wanted.net):
+    for hint in hints_for(split, verbs, asked.wanted.net):
         say(f"hint: {hint}")
-    if request.has("dry-run") or any(request.has(f"print-{what}") for what in PREVIEWS):
+    if asked.has("dry-run") or any(asked.has(f"print-{what}") for what in PREVIEWS):
         from aisb.cli.preview import preview
 
-        return preview(request)
+        return preview(split, asked)
     need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
+    where = directories(os.environ)
+    project = resolve_project(asked.project, os.environ, where)
+    need_own_imports_here(project)
+    sources = read_sources(wish_of(asked, project), where, agrees)
+    request = read_request(split, os.environ, sources.layers)
+    _be_strict(split, request)
+    for note in request.notes:
+        say(note)
+    for note in [] if request.has("quiet") else found_around(project):
+        say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, runner, clock)
+    return _run(request, sources, project, where, runner, clock)
+
+
+def wish_of(request: Request, project: str) -> Wish:
+    """The files that a command line asks for."""
+    return Wish(project, request.policy_paths, request.trust_once)
+
+
+def agrees(asked: Asked) -> bool:
+    """Whether the person at the terminal trusts it; without a terminal nobody does."""
+    if not (os.isatty(0) and os.isatty(2)):
+        return False
+    from aisb.cli.trust import ask
+
+    return ask(asked)
 
 
 def _be_strict(split: Split, request: Request) -> None:
@@ -78,21 +104,19 @@ def _be_strict(split: Split, request: Request) -> None:
         raise UsageError(f"{flag} is not a flag of aisb", hint=hint)
 
 
-def _run(request: Request, runner: Runner, clock: Clock) -> int:
-    where = directories(os.environ)
+def _run(request: Request, sources: Sources, project: str, where: Directories, runner: Runner, clock: Clock) -> int:
     variables = read_variables(request.wanted.environment, os.environb)
-    project = resolve_project(request.project, os.environ, where)
-    need_own_imports_here(project)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
-    question = question_of(request, project, network)
+    question = question_of(request, sources, project, network)
     plan = need_plan(question, shop)
     clock.mark("plan")
-    job = job_of(request, plan, where, project, host.podman, network, variables)
+    place = Place(project, sources.policy_directory)
+    job = job_of(request, plan, where, place, host.podman, network, variables)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -138,11 +162,18 @@ def _has_images(shop: Workshop, plan: Plan) -> bool:
     return all(shop.has_image(image) for image in images_of(plan))
 
 
+class Place(NamedTuple):
+    """The project, "" without one, and device and inode of its `.ai-sandbox`, "" where there is none."""
+
+    project: str
+    policy_directory: str
+
+
 def job_of(
     request: Request,
     plan: Plan,
     where: Directories,
-    project: str,
+    place: Place,
     podman: str,
     network: str,
     variables: dict[bytes, bytes],
@@ -153,7 +184,8 @@ def job_of(
         network=network,
         gate_network=request.gate_network or network,
         directories=where,
-        project=project,
+        project=place.project,
+        policy_directory=place.policy_directory,
         home_volume=plan.home_volume,
         command=request.command,
         environment=command_environment_of(plan, variables),
@@ -162,10 +194,10 @@ def job_of(
     )
 
 
-def question_of(request: Request, project: str, network: str) -> Question:
+def question_of(request: Request, sources: Sources, project: str, network: str) -> Question:
     """What decides the plan of this request."""
     network = request.gate_network or network
-    return look_around(request.wanted, project=project, network=network, ca_origin=request.origin("ca-bundle"))
+    return look_around(request.wanted, sources, project=project, network=network, ca_origin=request.origin("ca-bundle"))
 
 
 def progress(request: Request) -> Report:
@@ -209,6 +241,8 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(mounted)
     if not quiet or plan.net == "full":
         say(reachable)
+    for note in () if quiet else plan.notes:
+        say(note)
 
 
 def _finish(request: Request, ended: Ended, clock: Clock) -> int:

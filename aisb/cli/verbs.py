@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from typing import Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
@@ -24,6 +24,9 @@ _WORDS = (
     ("Got unexpected extra argument(s) ", "it takes no argument "),
     ("Option '", "the flag '"),
     ("requires an argument", "needs a value"),
+    ("Missing parameter: words", "it needs a target: HOST, HOST:PORT, or https://HOST/PATH"),
+    ("Missing command", "it needs a word: check or show"),
+    ("No such command ", "it knows no word "),
 )
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
@@ -33,11 +36,12 @@ class _Verb(TyperCommand):
     """A verb whose help looks like that of a run."""
 
     # typer calls this with a context of its own class or of click's, as its release has it; ours needs none of it.
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401, ARG002
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401
         options = [option for option in self.params if isinstance(option, TyperOption)]
+        words = [str(word.metavar) for word in self.params if isinstance(word, TyperArgument)]
         variables = [option.envvar for option in options if isinstance(option.envvar, str)]
         flags = [*map(_flag, options), ("--help", BY_FLAG["--help"].help)]
-        return verb_help(self.name or "", self.help or "", flags, variables)
+        return verb_help(ctx.command_path.removeprefix("aisb "), self.help or "", flags, variables, words)
 
 
 def _flag(option: TyperOption) -> tuple[str, str]:
@@ -86,8 +90,78 @@ def build(
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    origins = _origins(context, "base-image", "node-source")
+    origins = _origins(context, "base-image", "ca-bundle", "node-source")
     build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
+
+
+policy = typer.Typer(
+    add_completion=False, no_args_is_help=False, rich_markup_mode=None, help="What a run may reach, asked beforehand."
+)
+app.add_typer(policy, name="policy")
+
+
+def _list_of(name: str) -> list[str]:
+    return cast("list[str]", typer.Option([], f"--{name}", metavar=_metavar(name), help=_text(name)))
+
+
+def _value_of(name: str) -> str:
+    return cast("str", typer.Option("", f"--{name}", metavar=_metavar(name), help=_text(name)))
+
+
+def _flags(**given: list[str] | str) -> tuple[tuple[str, str], ...]:
+    """The flags of a run that were given, as the splitter has them."""
+    lists = {name: values if isinstance(values, list) else [values] for name, values in given.items()}
+    return tuple((name.replace("_", "-"), value) for name, values in lists.items() for value in values if value)
+
+
+@policy.command(cls=_Verb, context_settings=_HELP)
+def check(
+    words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
+    allow: list[str] = _list_of("allow"),
+    files: list[str] = _list_of("policy"),
+    net: str = _value_of("net"),
+    project: str = _value_of("project"),
+    trust_once: str = _value_of("trust-once"),
+) -> int:
+    """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
+    from aisb.cli.policy import check_verb
+
+    return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
+
+
+@policy.command(cls=_Verb, context_settings=_HELP)
+def show(
+    allow: list[str] = _list_of("allow"),
+    files: list[str] = _list_of("policy"),
+    net: str = _value_of("net"),
+    project: str = _value_of("project"),
+    trust_once: str = _value_of("trust-once"),
+) -> int:
+    """The whole policy, as aisb --print-policy shows it."""
+    from aisb.cli.policy import show_verb
+
+    return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
+    """Write .ai-sandbox/allow for the project here, and trust what was written."""
+    from aisb.cli.init import init_verb
+
+    return init_verb(project)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def trust(
+    files: list[str] = typer.Argument(None, metavar="[FILE]...", help="a file of the project that a flag names"),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+    show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
+    revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
+) -> int:
+    """Look at what a project's .ai-sandbox says, and let it count from now on."""
+    from aisb.cli.trust import trust_verb
+
+    return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
 
 
 def _origins(context: typer.Context, *names: str) -> dict[str, str]:

@@ -137,7 +137,7 @@ def _parse_rule(text: str) -> RuleEntry | None:
     if match is None:
         return None
     try:
-        host = canonical_name(_a_label(match["host"]))
+        host = canonical_name(a_label(match["host"]))
     except ValueError as error:
         raise _refused(text, f"{match['host']!r} is not a host name", RULE_FORM) from error
     _refuse_what_means_too_much(text, host, EXACT)
@@ -204,7 +204,7 @@ def _parse_name_entry(text: str) -> NameEntry:
     if name.isidentifier() and _HOST_BEHIND.fullmatch(port):
         raise _refused(text, f"'{name}:' begins no entry", _hint_for_kind(name, port))
     try:
-        host = canonical_name(_a_label("" if set(rest) & set("/@?#") else name))
+        host = canonical_name(a_label("" if set(rest) & set("/@?#") else name))
     except ValueError as error:
         raise _not_a_name(text, prefix, rest) from error
     _refuse_what_means_too_much(text, host, match)
@@ -269,7 +269,7 @@ def _public_suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-def _a_label(name: str) -> str:
+def a_label(name: str) -> str:
     """A Unicode name as its A-labels (IDNA 2008, so that sharp s stays a letter of its own)."""
     if name.isascii() and "xn--" not in name.lower():
         return name

@@ -38,6 +38,10 @@ class Setting(NamedTuple):
     value: str
     origin: str
 
+    def named(self, key: str) -> str:
+        """What an error about the value begins with: a line of a file holds more than this one key."""
+        return self.origin if self.origin.startswith(("--", "AISB_")) else f"{self.origin}: {key}"
+
 
 class Layer(NamedTuple):
     """What one place says: `kind` is one of STRENGTH."""
@@ -112,7 +116,9 @@ def _by_strength(layers: Sequence[Layer]) -> list[Layer]:
 
 def _check_net(setting: Setting, kind: str) -> None:
     if setting.value not in NET_WIDTH:
-        raise UsageError(f"{setting.origin}: net {setting.value!r} is not a mode", hint="write: allow, none or full")
+        what = f"{setting.named(NET)} {setting.value!r} is not a mode"
+        # Everything open is asked for each time, by its flag.
+        raise UsageError(what, hint="write: allow, none or full" if kind == COMMAND_LINE else "write: allow or none")
     if kind == PROJECT and setting.value == NET_WIDTH[-1]:
         raise UsageError(
             f"{setting.origin}: a project cannot ask for net: full", hint="write: net: allow, or net: none"

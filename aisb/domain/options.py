@@ -22,7 +22,7 @@ class Option(NamedTuple):
     One option of `aisb run`.
 
     `kind` is `flag`, `value` (the last one counts) or `list` (they add up); `layers` names what may
-    set it besides the command line (`env`: the variable `AISB_<NAME>`).
+    set it besides the command line (`env`: the variable `AISB_<NAME>`; `config`: the user's configuration file).
     """
 
     name: str
@@ -32,6 +32,9 @@ class Option(NamedTuple):
     group: str
     layers: tuple[str, ...] = ()
 
+
+_ANYWHERE = ("env", "config")
+_CONFIG = ("config",)
 
 NETWORK = "Network"
 INSIDE = "What is inside"
@@ -55,14 +58,16 @@ OPTIONS = (
         "ENTRY",
         "a host that may be reached: example.com, exact:NAME, NAME:PORT; adds up",
         NETWORK,
+        _CONFIG,
     ),
+    Option("policy", LIST, FILE, "a file of entries and of rules for methods and paths; adds up", NETWORK),
     Option(
         "net",
         VALUE,
         "MODE",
         "allow (default): the allowlist; none: nothing; full: everything, unfiltered",
         NETWORK,
-        ("env",),
+        _ANYWHERE,
     ),
     Option(
         "gate-network",
@@ -70,39 +75,42 @@ OPTIONS = (
         "NAME",
         "the podman network that the gate joins, instead of this host's",
         NETWORK,
-        ("env",),
+        _ANYWHERE,
     ),
-    Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, ("env",)),
-    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused; adds up", INSIDE),
+    Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
+    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused; adds up", INSIDE, _CONFIG),
     Option(
         "install",
         LIST,
         "PKG",
         "a distribution package to add to the image: jq, or jq=1.7*; adds up",
         INSIDE,
+        _CONFIG,
     ),
-    Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, ("env",)),
-    Option("node-source", VALUE, "SOURCE", "tarball or npm (default: whichever can be reached)", INSIDE, ("env",)),
+    Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, _ANYWHERE),
+    Option("node-source", VALUE, "SOURCE", "tarball or npm (default: whichever can be reached)", INSIDE, _ANYWHERE),
     Option(
         "ca-bundle",
         VALUE,
         FILE,
         "extra certificates to trust, in the build and in the sandbox",
         INSIDE,
-        ("env",),
+        _ANYWHERE,
     ),
     Option("project", VALUE, DIRECTORY, "the directory to mount at /project (default: here)", INSIDE),
+    Option("trust-once", VALUE, "HASH", "for scripts: this content of the project's files may be read", INSIDE),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
     Option("shell", FLAG, "", "run a shell", INSIDE),
-    Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, ("env",)),
+    Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),
-    Option("timings", FLAG, "", "print how long each phase of the start took", OUTPUT, ("env",)),
-    Option("trace", FLAG, "", "print every command that aisb runs", OUTPUT, ("env",)),
-    Option("quiet", FLAG, "", "only errors: not the start lines, nor what was refused (also -q)", OUTPUT, ("env",)),
+    Option("timings", FLAG, "", "print how long each phase of the start took", OUTPUT, _ANYWHERE),
+    Option("trace", FLAG, "", "print every command that aisb runs", OUTPUT, _ANYWHERE),
+    Option("quiet", FLAG, "", "only errors: not the start lines, nor what was refused (also -q)", OUTPUT, _ANYWHERE),
     Option("help", FLAG, "", "this text (also -h)", OUTPUT),
     Option("version", FLAG, "", "aisb's version", OUTPUT),
 )
 
+CONFIGURABLE = {option.name: option for option in OPTIONS if "config" in option.layers}
 BY_FLAG = {f"--{option.name}": option for option in OPTIONS}
 SHORT_FLAGS = {"-q": "quiet", "-h": "help"}

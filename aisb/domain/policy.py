@@ -6,22 +6,28 @@ Every value in it went through its door already; each allow item remembers where
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
-from aisb.domain.entry_kinds import LATER, Entry
+from aisb.domain.entry_kinds import LATER, Entry, RuleEntry
 from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from aisb.domain.egress import EgressPolicy
+    from aisb.domain.gather import Gathered, SourcedHost
+    from aisb.domain.layers import Setting
     from aisb.domain.names import NameEntry
 
 _FLAG = "--allow"
+_NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +38,36 @@ class AllowItem:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a run may do."""
+    """
+    What a run may do.
+
+    `origins` are those of `net`, `base_image` and `ca_bundle`, where somebody wrote them; `notes` what may not be what
+    was meant.
+    """
 
     net: str
     allow: tuple[AllowItem, ...]
-    environment: tuple[str, ...]
+    hosts: tuple[SourcedHost, ...] = ()
+    environment: tuple[Setting, ...]
     base_image: str
-    install: tuple[str, ...]
+    install: tuple[Setting, ...]
     project: str
     home_volume: str
     ca_bundle: str
+    origins: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def gathered(self) -> Gathered:
+        """What may be reached, and where each rule of it was written."""
+        return gather(((item.entry, item.origin) for item in self.allow), self.hosts)
 
     @property
     def egress(self) -> EgressPolicy:
         """What may be reached, reduced to the fewest entries that mean the same."""
-        return gather((item.entry, item.origin) for item in self.allow).policy
+        return self.gathered.policy
 
     @property
     def names(self) -> tuple[NameEntry, ...]:
@@ -57,13 +76,44 @@ class Policy:
 
 
 def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem, ...]:
-    """The allow items of (text, origin) pairs, sorted. Raises UsageError for one that is not enforced."""
+    """
+    The allow items of (text, origin) pairs, sorted. Raises UsageError for one that is not enforced.
+
+    Under another mode nothing is listed. Whoever gives the flag there has to be told; what a file says for every run
+    is not meant for this one.
+    """
     items = {AllowItem(entry, origin) for argument, origin in sourced for entry in _parse_sourced(argument, origin)}
-    for item in items:
-        _refuse_what_is_not_enforced(item.entry)
-    if net != ALLOW and items:
+    ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+    for item in ordered:
+        _refuse_what_is_not_enforced(type(item.entry), _shown(item))
+    if net == ALLOW:
+        return ordered
+    if any(item.origin == _FLAG for item in items):
         raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
-    return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+    return ()
+
+
+def host_bits_notes(sourced: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """What to say of networks that were written as an address in them: what is allowed is all of the network."""
+    found = ((text, origin, _NETWORK.match(text)) for text, origin in sourced if "/" in text)
+    pairs = ((text, origin, ip_interface(match[1])) for text, origin, match in found if match)
+    return tuple(
+        f"{origin}{' ' if origin == _FLAG else ': '}{text} means all of {address.network}"
+        for text, origin, address in pairs
+        if address.ip != address.network.network_address
+    )
+
+
+def need_enforced(hosts: Iterable[SourcedHost]) -> tuple[SourcedHost, ...]:
+    """The hosts of policy files. Raises UsageError while nothing enforces their rules."""
+    found = tuple(hosts)
+    for host in found:
+        _refuse_what_is_not_enforced(RuleEntry, f"{host.origin}: {host.host!r}")
+    return found
+
+
+def _shown(item: AllowItem) -> str:
+    return f"{item.origin} {item.entry.text()!r}" if item.origin == _FLAG else f"{item.origin}: {item.entry.text()!r}"
 
 
 def _parse_sourced(argument: str, origin: str) -> list[Entry]:
@@ -78,7 +128,7 @@ def _parse_sourced(argument: str, origin: str) -> list[Entry]:
 
 def need_entries(policy: Policy) -> Policy:
     """The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for."""
-    if policy.net == ALLOW and not policy.allow:
+    if policy.net == ALLOW and not policy.allow and not policy.hosts:
         raise UsageError(
             "nothing is allowed yet: name the hosts that the agent may reach",
             hint="write: aisb --allow llm.example.com, or --net none for no network at all",
@@ -86,7 +136,7 @@ def need_entries(policy: Policy) -> Policy:
     return policy
 
 
-def _refuse_what_is_not_enforced(entry: Entry) -> None:
-    what, hint = LATER.get(type(entry), ("", ""))
+def _refuse_what_is_not_enforced(kind: type, shown: str) -> None:
+    what, hint = LATER.get(kind, ("", ""))
     if what:
-        raise UsageError(f"--allow {entry.text()!r}: {what} are understood, but not enforced", hint=hint)
+        raise UsageError(f"{shown}: {what} are understood, but not enforced", hint=hint)

@@ -56,3 +56,8 @@ def home_volume(project: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", project.rpartition("/")[2].lower()).strip("-")[:24] or "project"
     digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
     return f"aisb-home-{name}-{digest[:6]}"
+
+
+def directories_around(project: str) -> list[str]:
+    """The directories that hold the project, an absolute path, the nearest first, without the root."""
+    return [project.rsplit("/", depth)[0] for depth in range(1, project.count("/"))]

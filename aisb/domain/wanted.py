@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from aisb.domain.layers import Setting
 
 
 class Wanted(NamedTuple):
-    """One request's part of a plan. `allow` holds the arguments of `--allow`, each with where it was written."""
+    """
+    One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
+    """
 
     net: str
-    allow: tuple[tuple[str, str], ...]
-    environment: tuple[str, ...]
-    install: tuple[str, ...]
+    allow: tuple[Setting, ...]
+    environment: tuple[Setting, ...]
+    install: tuple[Setting, ...]
     base_image: str
     ca_bundle: str
     node_origin: str
     idle_seconds: int
+    origins: tuple[tuple[str, str], ...] = ()
+
+    def packages(self) -> tuple[str, ...]:
+        """The packages to install, as they were written."""
+        return tuple(package.value for package in self.install)

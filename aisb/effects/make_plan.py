@@ -6,12 +6,14 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, need_entries, parse_allow
+from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -20,15 +22,17 @@ from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES, session_targets
-from aisb.render.explain import policy_lines
+from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
 from aisb.render.images import containerfile, image_names
 from aisb.render.seccomp import seccomp_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from aisb.domain.images import ImageInputs, ImageNames
+    from aisb.domain.policy_file import PolicyFile
+    from aisb.domain.source_files import SourceFile
     from aisb.effects.plan import Question
     from aisb.effects.workshop import Workshop
 
@@ -39,16 +43,45 @@ def read_policy(question: Question) -> Policy:
     """The policy that was asked for, if only in part. Raises UsageError for what cannot be meant."""
     wanted = question.wanted
     net = parse_net_mode(wanted.net)
+    files = [_policy_file(file) for file in question.policy_files]
+    hosts = need_enforced(host for file in files for host in file.hosts)
+    entries = tuple(_all_entries(question, files))
     return Policy(
         net=net,
-        allow=parse_allow(net, wanted.allow),
+        allow=parse_allow(net, entries),
+        hosts=hosts if net == ALLOW else (),
         environment=wanted.environment,
         base_image=parse_base_image(wanted.base_image).text,
-        install=parse_packages(wanted.install),
+        install=_packages(wanted.install),
         project=question.project,
         home_volume=question.home_volume,
         ca_bundle=wanted.ca_bundle,
+        origins=dict(wanted.origins),
+        notes=host_bits_notes(entries) if net == ALLOW else (),
     )
+
+
+def _policy_file(file: SourceFile) -> PolicyFile:
+    # yaml takes longer to import than a warm start may take in all.
+    from aisb.domain.policy_file import parse_policy_file
+
+    return parse_policy_file(file.data(), file.name)
+
+
+def _all_entries(question: Question, files: Iterable[PolicyFile]) -> Iterator[tuple[str, str]]:
+    """Every entry as it was written, with where."""
+    yield from question.wanted.allow
+    for file in question.allow_files:
+        yield from parse_allow_file(file.data(), file.name)
+    for policy_file in files:
+        yield from policy_file.allow
+
+
+def _packages(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """The packages, sorted, each once, with where it was first written."""
+    origins = {setting.value: setting.origin for setting in reversed(settings)}
+    named = {setting.value: setting.named("install") for setting in reversed(settings)}
+    return tuple(Setting(package, origins[package]) for package in parse_packages(origins, named))
 
 
 def make_plan(question: Question, shop: Workshop) -> Plan:
@@ -84,6 +117,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         session_files=session_files(policy, question),
         gate_files=gate_conf,
         gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        notes=policy_notes(policy),
     )
 
 
@@ -96,13 +130,16 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         "hosts": identity.hosts(),
         "resolv.conf": identity.resolv_conf(),
     }
+    targets = session_targets(
+        gated=policy.net == ALLOW, project=bool(policy.project), policy_directory=question.policy_directory
+    )
     if set(identity_files) != set(IDENTITY_FILES):
         raise AssertionError("each identity file is mounted, and each mounted one is rendered")
     return {
         **certificates,
         **identity_files,
         "mode": f"{policy.net}\n",
-        "mounts": sandbox.mount_targets(session_targets(gated=policy.net == ALLOW, project=bool(policy.project))),
+        "mounts": sandbox.mount_targets(targets),
         "policy.json": policy_json(policy.egress),
         "sandbox.nft": sandbox.ruleset(policy.net),
     }

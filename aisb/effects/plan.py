@@ -16,11 +16,12 @@ from aisb.assets import asset_path, package_path
 from aisb.effects.state import make_private, read_if_there, write_whole
 
 if TYPE_CHECKING:
+    from aisb.domain.source_files import SourceFile
     from aisb.domain.wanted import Wanted
 
 
 class Plan(NamedTuple):
-    """What a run is made of, as text and names only."""
+    """What a run is made of, as text and names only. `notes` are what its user has to be told at the start."""
 
     net: str
     user: str
@@ -34,10 +35,16 @@ class Plan(NamedTuple):
     session_files: dict[str, str]
     gate_files: dict[str, str]
     gate_key: str
+    notes: tuple[str, ...]
 
 
 class Question(NamedTuple):
-    """All that decides a plan. Two equal questions have equal plans."""
+    """
+    All that decides a plan. Two equal questions have equal plans.
+
+    The files are here with their contents: what was trusted is what is parsed, and no change is missed.
+    `policy_directory` is whether the project has a `.ai-sandbox` to be made read-only.
+    """
 
     wanted: Wanted
     ca_text: str
@@ -49,6 +56,9 @@ class Question(NamedTuple):
     host_addresses: tuple[str, ...]
     podman_seccomp: str
     programs: str
+    allow_files: tuple[SourceFile, ...] = ()
+    policy_files: tuple[SourceFile, ...] = ()
+    policy_directory: bool = False
 
 
 def digest(question: Question) -> str:

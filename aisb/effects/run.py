@@ -7,20 +7,32 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.project import directories_around
+from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.process import Command, run_ok
-from aisb.effects.session import Session, close_session, new_run_id, open_session, orphans, session_at, this_process
+from aisb.effects.session import (
+    Session,
+    close_session,
+    living,
+    new_run_id,
+    open_session,
+    orphans,
+    session_at,
+    this_process,
+)
 from aisb.effects.signals import held, let_through
-from aisb.effects.state import make_private, write_whole
+from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
-from aisb.errors import AisbError
+from aisb.errors import AisbError, Unprotected
 from aisb.render.argv import (
     HOME_TARGET,
     PROJECT_TARGET,
     Mount,
     SandboxView,
     container_name,
+    project_mounts,
     sandbox_argv,
     session_mounts,
 )
@@ -41,13 +53,18 @@ _GUARDIAN_SECONDS = 1.0
 
 
 class Job(NamedTuple):
-    """What a run needs besides its plan."""
+    """
+    What a run needs besides its plan.
+
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none.
+    """
 
     podman: str
     network: str
     gate_network: str
     directories: Directories
     project: str
+    policy_directory: str
     home_volume: str
     command: tuple[str, ...]
     environment: Mapping[bytes, bytes]
@@ -64,7 +81,7 @@ class Ended(NamedTuple):
 
 def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
     """All mounts of a run: aisb's own, the home, and the project."""
-    project = (Mount(job.project, PROJECT_TARGET, read_only=False),) if job.project else ()
+    project = project_mounts(job.project, policy_directory=bool(job.policy_directory))
     own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != "full")
     return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
 
@@ -94,7 +111,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
-        files = plan.session_files | {"project": project_identity(job.project)}
+        files = plan.session_files | identities(job)
         session = session_at(parent, new_run_id())
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)
@@ -102,6 +119,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
         with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
             open_session(parent, session.run, files, plan.seccomp)
             with let_through():
+                need_own_cover(job, session)
                 if gate:
                     open_run(gate, session.run)
                 on_ready(gate)
@@ -155,6 +173,34 @@ def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
     for session in orphans(parent):
         _remove(remove_command(job.podman, session.run), runner)
         _tidy(gate, session, job.directories.state)
+
+
+def identities(job: Job) -> dict[str, str]:
+    """What the launcher compares the mounted directories with, by the names of its files."""
+    return {"project": project_identity(job.project), "policy-directory": job.policy_directory}
+
+
+def need_own_cover(job: Job, session: Session) -> None:
+    """
+    Raise Unprotected where an agent could replace the project's `.ai-sandbox` while it is mounted here.
+
+    One that was started with it cannot: there it is a mount, and read-only. One that runs since before it was there, or
+    whose project holds this one, could; and a link that it put there at the right moment would lay its own files over
+    this sandbox's programs.
+    """
+    if not job.policy_directory:
+        return
+    mine = project_identity(job.project).encode()
+    around = {project_identity(place).encode() for place in directories_around(job.project)}
+    for other in living(job.directories.runtime):
+        theirs = read_if_there(f"{other.files}/project") if other.run != session.run else None
+        bare = theirs == mine and not read_if_there(f"{other.files}/policy-directory")
+        if bare or theirs in around:
+            why = f"began before it had a {PROJECT_DIRECTORY}" if bare else "has it in a larger project"
+            raise Unprotected(
+                f"run {other.run} of this project {why}: its agent can replace it",
+                hint=f"end that run first, or move {PROJECT_DIRECTORY} away until then",
+            )
 
 
 def project_identity(project: str) -> str:

@@ -69,13 +69,23 @@ def this_process() -> str:
     return f"{os.getpid()} {_start_time('self')} {_boot_id()}"
 
 
+def living(runtime: str) -> list[Session]:
+    """Every session whose aisb runs, with a gate or without one."""
+    parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
+    sessions = [session_at(parent, run) for parent in parents for run in _names(parent)]
+    return [session for session in sessions if not _is_orphan(f"{session.path}/owner")]
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def orphans(parent: str) -> list[Session]:
     """The sessions below `parent` whose aisb is gone. One that is just being made has no owner yet, and is left."""
-    try:
-        runs = sorted(os.listdir(parent))
-    except FileNotFoundError:
-        return []
-    sessions = [session_at(parent, run) for run in runs]
+    sessions = [session_at(parent, run) for run in _names(parent)]
     return [session for session in sessions if _is_orphan(f"{session.path}/owner")]
 
 

@@ -13,16 +13,20 @@ from aisb.domain.base_image import parse_base_image
 from aisb.domain.certificates import find_certificates
 from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
-from aisb.domain.project import check_project, home_volume
+from aisb.domain.project import check_project, directories_around, home_volume
+from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.host import host_addresses
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
+from aisb.effects.safe_files import is_reached_through
+from aisb.effects.state import volumes_directory
 from aisb.errors import Untrusted, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from aisb.domain.wanted import Wanted
+    from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
     from aisb.effects.workshop import Workshop
 
@@ -30,7 +34,6 @@ PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp
 _LARGEST_BUNDLE = 4 * 1024 * 1024
 # What a login, a desktop or git runs.
 _STARTED = ("autostart", "environment.d", "git", "systemd/user")
-_MOST_LINKS = 40
 _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 # The sandbox's own accounts; a host user of that name is shown as `user`.
 _OWN_ACCOUNTS = ("root", "aisb-relay", "nobody")
@@ -66,6 +69,21 @@ def _refuse_a_link_of_others(directory: str, real: str) -> None:
         )
 
 
+def found_around(project: str) -> list[str]:
+    """
+    What a person may think is there, and is not: files of a directory above count for nothing, and a repository that
+    begins above the project is not mounted.
+    """
+    above = directories_around(project)
+    policies = [place for place in above if os.path.lexists(f"{place}/{PROJECT_DIRECTORY}")]
+    inside = bool(project) and os.path.lexists(f"{project}/.git")
+    repositories = [] if inside else [place for place in above if os.path.lexists(f"{place}/.git")]
+    return [
+        *(f"{place}/{PROJECT_DIRECTORY} is not read: it counts only in the project itself" for place in policies[:1]),
+        *(f"the repository {place} around the project is not mounted" for place in repositories[:1]),
+    ]
+
+
 def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[str, ...]:
     """
     Where the files lie that decide what a sandbox may do, or what runs outside of any.
@@ -98,8 +116,11 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
         return ""
     real = os.path.realpath(path)
     # Each step of the way too: a link in the project could point elsewhere the next time.
-    if project and any(place.startswith(project + "/") for place in (real, *_places_on_the_way(path))):
+    if is_reached_through(path, project):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
+    volumes = volumes_directory(os.environ)
+    if is_reached_through(path, volumes):
+        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -109,27 +130,6 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     except OSError as error:
         raise UsageError(f"{origin} {path}: {error.strerror}", hint="name a file of PEM certificates") from error
     return _checked_certificates(f"{origin} {path}", data)
-
-
-def _places_on_the_way(path: str) -> Iterator[str]:
-    """The real path of every file, directory and link that is looked at in order to find `path`."""
-    whole = path if path.startswith("/") else f"{os.getcwd()}/{path}"
-    here, ahead, links = "/", whole.split("/"), 0
-    while ahead:
-        name = ahead.pop(0)
-        if name == "..":
-            here = os.path.dirname(here)
-        if name in ("", ".", ".."):
-            continue
-        place = os.path.join(here, name)
-        yield place
-        if not os.path.islink(place) or links == _MOST_LINKS:
-            here = place
-            continue
-        links += 1
-        target = os.readlink(place)
-        here = "/" if target.startswith("/") else here
-        ahead = [*target.split("/"), *ahead]
 
 
 def _checked_certificates(named: str, data: bytes) -> str:
@@ -165,7 +165,7 @@ def stamp_of(path: str) -> str:
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
-def look_around(wanted: Wanted, *, project: str, network: str, ca_origin: str) -> Question:
+def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str) -> Question:
     """The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named."""
     return Question(
         wanted=wanted,
@@ -178,6 +178,9 @@ def look_around(wanted: Wanted, *, project: str, network: str, ca_origin: str) -
         host_addresses=host_addresses() if wanted.net == "allow" else (),
         podman_seccomp=stamp_of(find_seccomp() or ""),
         programs=fingerprint(),
+        allow_files=sources.allow_files,
+        policy_files=sources.policy_files,
+        policy_directory=bool(sources.policy_directory),
     )
 
 
@@ -186,7 +189,7 @@ def spec_of(question: Question) -> ImageSpec:
     return ImageSpec(
         base=parse_base_image(question.wanted.base_image),
         platform=parse_platform(os.uname().machine),
-        install=parse_packages(question.wanted.install),
+        install=parse_packages(question.wanted.packages()),
         node_origin=question.wanted.node_origin,
     )
 

@@ -57,6 +57,12 @@ def preview_directories(environ: Mapping[str, str]) -> Directories:
         return directories({"HOME": home, "XDG_RUNTIME_DIR": ""} | dict(environ), runtime=f"/run/user/{os.getuid()}")
 
 
+def volumes_directory(environ: Mapping[str, str]) -> str:
+    """Where podman keeps volumes, the homes of sandboxes among them, unless it was told otherwise; resolved."""
+    data = _base(environ, "XDG_DATA_HOME", f"{environ.get('HOME', '')}/.local/share")
+    return os.path.realpath(f"{data}/containers/storage/volumes")
+
+
 def _runtime_directory(environ: Mapping[str, str]) -> str:
     path = environ.get("XDG_RUNTIME_DIR", "")
     hint = "log in through a session of your own, or: export XDG_RUNTIME_DIR=/run/user/$(id -u)"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from aisb.domain.trust import PROJECT_DIRECTORY
+
 # What ip, nft and setpriv need before the drop; root in the sandbox has nothing else, DAC_OVERRIDE included.
 CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 
@@ -16,6 +18,8 @@ CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 OWN_NAMESPACES = ("--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private")
 
 PROJECT_TARGET = "/project"
+# What a project may ask for stands there: read-only inside, so that no agent asks for more in its user's name.
+POLICY_TARGET = f"{PROJECT_TARGET}/{PROJECT_DIRECTORY}"
 HOME_TARGET = "/home/sandbox"
 SESSION_TARGET = "/run/aisb"
 SOCKET_TARGET = "/run/aisb/gate"
@@ -107,7 +111,15 @@ def session_mounts(session: str, sockets: str | None, *, own_resolver: bool = Tr
     return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
 
 
-def session_targets(*, gated: bool, project: bool) -> tuple[str, ...]:
+def project_mounts(project: str, *, policy_directory: bool) -> tuple[Mount, ...]:
+    """The project, writable, and in it what decides over the sandbox, which is not. `policy_directory`: it is there."""
+    if not project:
+        return ()
+    policy = (Mount(f"{project}/{PROJECT_DIRECTORY}", POLICY_TARGET, read_only=True),) if policy_directory else ()
+    return (Mount(project, PROJECT_TARGET, read_only=False), *policy)
+
+
+def session_targets(*, gated: bool, project: bool, policy_directory: bool) -> tuple[str, ...]:
     """Where the mounts of a run land: what the entrypoint finds, and nothing else."""
     return (
         SESSION_TARGET,
@@ -115,6 +127,7 @@ def session_targets(*, gated: bool, project: bool) -> tuple[str, ...]:
         *(f"/etc/{name}" for name in IDENTITY_FILES),
         HOME_TARGET,
         *((PROJECT_TARGET,) if project else ()),
+        *((POLICY_TARGET,) if project and policy_directory else ()),
     )
 
 

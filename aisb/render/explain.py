@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from aisb.domain.rules import BELOW, EXACT, NameEntry
+from aisb.domain.hosts import parents_of
+from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
+
+_MOST_NOTES = 5
 
 
 def policy_lines(policy: Policy) -> str:
@@ -19,30 +26,83 @@ def policy_lines(policy: Policy) -> str:
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
+    by_host = _by_host(policy.allow)
     for index, item in enumerate(policy.allow):
         pairs[f"allow.{index}"] = item.entry.text()
         pairs[f"allow.{index}.origin"] = item.origin
         if isinstance(item.entry, NameEntry):
             pairs[f"allow.{index}.ports"] = ",".join(map(str, item.entry.ports))
-            wider = _what_covers(item.entry, policy.allow)
+            wider = _what_covers(item.entry, by_host)
             if wider:
                 pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
-    for index, name in enumerate(policy.environment):
-        pairs[f"env.{index}"] = name
-    for index, package in enumerate(policy.install):
-        pairs[f"install.{index}"] = package
+    pairs |= _numbered("rule", _rules(policy))
+    pairs |= _numbered("env", policy.environment)
+    pairs |= _numbered("install", policy.install)
+    return _lines(pairs)
+
+
+def policy_notes(policy: Policy) -> tuple[str, ...]:
+    """What a policy costs that its author may not expect."""
+    hosts = [host.host for host in policy.egress.rules]
+    cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
+    rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
+    return (*policy.notes, *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+
+
+def check_lines(answer: Answer) -> str:
+    """What the gate would answer, and why, in the form of the printed policy."""
+    target, verdict = answer.target, answer.verdict
+    pairs = {
+        "add": f"--allow {quote(verdict.add)}" if verdict.add else "",
+        "bumped": "yes" if answer.bumped else "no",
+        "decision": "allow" if verdict.allowed else "deny",
+        "host": target.host,
+        "injected": "no",
+        "method": target.method,
+        "path": target.path,
+        "port": str(target.port),
+        "reason": verdict.reason,
+        "rule": verdict.rule,
+        "why": "" if verdict.allowed else verdict.detail or SENTENCES.get(verdict.reason, ""),
+    }
+    pairs |= {f"origin.{index}": origin for index, origin in enumerate(answer.origins)}
+    return _lines({key: value for key, value in pairs.items() if value})
+
+
+def _lines(pairs: dict[str, str]) -> str:
     return "".join(f"{key}={_one_line(pairs[key])}\n" for key in sorted(pairs, key=_natural))
 
 
-def _what_covers(entry: NameEntry, items: tuple[AllowItem, ...]) -> list[str]:
+def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Each rule of each host in the order in which it is asked; the last one that matches counts."""
+    for host in policy.egress.rules:
+        for rule, origin in zip(host.rules, policy.gathered.origins[host.host], strict=True):
+            yield f"{host.host} {rule.action} {rule.method} {rule.path}", origin
+
+
+def _numbered(key: str, items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for index, (value, origin) in enumerate(items):
+        pairs |= {f"{key}.{index}": value, f"{key}.{index}.origin": origin}
+    return pairs
+
+
+def _by_host(items: Iterable[AllowItem]) -> dict[str, list[NameEntry]]:
+    """The name entries by their hosts: of thousands, each is compared with those above it alone."""
+    found: dict[str, list[NameEntry]] = {}
+    for item in items:
+        if isinstance(item.entry, NameEntry):
+            found.setdefault(item.entry.host, []).append(item.entry)
+    return found
+
+
+def _what_covers(entry: NameEntry, by_host: Mapping[str, list[NameEntry]]) -> list[str]:
     """The other entries that allow all that this one does, as they were written; none where it adds something."""
-    wider = [
-        item.entry
-        for item in items
-        if isinstance(item.entry, NameEntry) and item.entry != entry and _covers(item.entry, entry)
-    ]
+    near = (other for host in (entry.host, *parents_of(entry.host)) for other in by_host.get(host, ()))
+    wider = [other for other in dict.fromkeys(near) if other != entry and _covers(other, entry)]
     ports = {port for one in wider for port in one.ports}
-    return [one.text() for one in wider] if ports.issuperset(entry.ports) else []
+    return sorted(one.text() for one in wider) if ports.issuperset(entry.ports) else []
 
 
 def _covers(wide: NameEntry, narrow: NameEntry) -> bool:

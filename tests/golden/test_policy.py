@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.layers import Setting
 from aisb.domain.policy import Policy, parse_allow
 from aisb.render.explain import policy_lines
 
@@ -17,12 +18,13 @@ def policy_of(*allow: str, net: str = "allow") -> Policy:
     return Policy(
         net=net,
         allow=parse_allow(net, [(text, "--allow") for text in allow]),
-        environment=("AI_API_TOKEN", "LOG_LEVEL"),
+        environment=(Setting("AI_API_TOKEN", "--env"), Setting("LOG_LEVEL", "~/.config/ai-sandbox/config.yaml:2")),
         base_image="docker.io/library/ubuntu:24.04",
-        install=("jq", "zsh=5.9*"),
+        install=(Setting("jq", "--install"), Setting("zsh=5.9*", ".ai-sandbox/config.yaml:4")),
         project="/home/ada/100% new\nproject",
         home_volume="aisb-home-billing-3f2a19",
         ca_bundle="",
+        origins={"net": "--net", "base_image": "built in"},
     )
 
 

@@ -7,7 +7,7 @@ import csv
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.render.argv import Mount, SandboxView, sandbox_argv, session_mounts, session_targets
+from aisb.render.argv import Mount, SandboxView, project_mounts, sandbox_argv, session_mounts, session_targets
 
 
 def make_view(**changes: object) -> SandboxView:
@@ -21,7 +21,7 @@ def make_view(**changes: object) -> SandboxView:
         mounts=(
             *session_mounts("/run/user/1000/aisb/r/1a2b3c4d/run", "/run/user/1000/aisb/r/1a2b3c4d/s"),
             Mount("aisb-home-x-123456", "/home/sandbox", read_only=False),
-            Mount("/home/u/a,b", "/project", read_only=False),
+            *project_mounts("/home/u/a,b", policy_directory=True),
         ),
         labels=(("aisb.role", "sandbox"),),
         stdin=True,
@@ -68,6 +68,7 @@ def test_a_sandbox_has_every_protection_on_its_command_line() -> None:
         f"--mount=type=bind,src={session}/run/resolv.conf,dst=/etc/resolv.conf,ro",
         "--mount=type=volume,src=aisb-home-x-123456,dst=/home/sandbox",
         '--mount=type=bind,"src=/home/u/a,b",dst=/project',
+        '--mount=type=bind,"src=/home/u/a,b/.ai-sandbox",dst=/project/.ai-sandbox,ro',
         "--workdir", "/project",
         "--interactive",
         "localhost/aisb-sandbox:0123456789abcdef",
@@ -82,7 +83,19 @@ def test_a_terminal_is_asked_for_only_where_there_is_one() -> None:
 def test_the_expected_targets_are_those_of_the_mounts() -> None:
     targets = {mount.option().partition("dst=")[2].partition(",")[0] for mount in make_view().mounts}
 
-    assert targets == set(session_targets(gated=True, project=True))
+    assert targets == set(session_targets(gated=True, project=True, policy_directory=True))
+
+
+def test_what_is_not_there_is_neither_mounted_nor_expected() -> None:
+    """A project without `.ai-sandbox` gets none on the host, and what an agent writes there nobody has trusted."""
+    bare = set(session_targets(gated=True, project=True, policy_directory=False))
+
+    assert project_mounts("/p", policy_directory=False) == (Mount("/p", "/project", read_only=False),)
+    assert project_mounts("", policy_directory=True) == ()
+    assert set(session_targets(gated=True, project=True, policy_directory=True)) - bare == {"/project/.ai-sandbox"}
+    assert session_targets(gated=True, project=False, policy_directory=True) == session_targets(
+        gated=True, project=False, policy_directory=False
+    )
 
 
 def test_a_sandbox_without_relay_keeps_the_resolver_that_podman_gives_it() -> None:

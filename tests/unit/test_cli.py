@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-VERBS = frozenset({"run", "build", "version"})
+VERBS = frozenset({"run", "build", "init", "policy", "trust", "version"})
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----\n"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -190,7 +190,7 @@ def test_where_a_value_was_written_is_remembered() -> None:
 
     request = read_request(words, {"AISB_NET": "allow", "AISB_CA_BUNDLE": "/ca.pem"})
 
-    assert request.origins == {"net": "--net", "project": "--project", "ca-bundle": "AISB_CA_BUNDLE"}
+    assert dict(request.origins) == {"net": "--net", "project": "--project", "ca-bundle": "AISB_CA_BUNDLE"}
     assert request.origin("gate-network") == "--gate-network"
 
 

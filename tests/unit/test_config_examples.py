@@ -9,7 +9,10 @@ import subprocess
 from aisb.cli.main import VERBS
 from aisb.cli.request import read_request, read_variables
 from aisb.cli.splitter import Split, split
+from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.config_file import parse_config
 from aisb.domain.egress import EgressPolicy, policy_json
+from aisb.domain.layers import USER, Setting
 from aisb.domain.options import OPTIONS
 from aisb.domain.policy import parse_allow
 from aisb.domain.reduce import reduce_names
@@ -123,6 +126,29 @@ def test_the_settings_can_be_meant() -> None:
         "/etc/ssl/certs/company.pem",
         "isolated",
     )
+
+
+def test_the_configuration_is_what_its_comments_say() -> None:
+    """As it stands, and with the commented key too."""
+    layer = parse_config(read("config.yaml").encode(), "config.yaml", USER)
+    everything = re.sub(r"^#(?=ca-bundle)", "", read("config.yaml"), flags=re.MULTILINE)
+    request = read_request(split([], VERBS), {}, [parse_config(everything.encode(), "config.yaml", USER)])
+
+    assert read_request(split([], VERBS), {}, [layer]).wanted.ca_bundle == ""
+    assert (request.wanted.allow, request.wanted.environment, request.wanted.idle_seconds) == (
+        (Setting("exact:llm.example.com", "config.yaml:3"),),
+        (Setting("AI_API_TOKEN", "config.yaml:4"),),
+        1800,
+    )
+    assert request.wanted.ca_bundle == "/etc/ssl/certs/company.pem"
+
+
+def test_the_allow_list_is_a_projects_file_too() -> None:
+    """The same entries as by the command."""
+    entries = parse_allow_file(read("allow").encode(), ".ai-sandbox/allow")
+
+    assert len(parse_allow("allow", entries)) == 6
+    assert entries[0] == ("exact:llm.example.com", ".ai-sandbox/allow:5")
 
 
 def test_a_flag_is_stronger_than_a_setting() -> None:

@@ -1,0 +1,37 @@
+"""`aisb init`: a first allow list for the project that is here, trusted as it was written."""
+
+from __future__ import annotations
+
+import os
+
+from aisb.cli.output import say
+from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.trust import changes
+from aisb.effects.init import look_at, write_allow_list
+from aisb.effects.safe_files import read_project_directory
+from aisb.effects.situation import resolve_project
+from aisb.effects.state import preview_directories
+from aisb.effects.trust import add_to_record, read_record
+
+
+def init_verb(project: str) -> int:
+    """Write it, trust it, and say what is in it."""
+    where = preview_directories(os.environ)
+    resolved = resolve_project(project, os.environ, where)
+    # A record that cannot be read is found before anything is written.
+    read_record(where.state, resolved)
+    seen = look_at(resolved, os.environ)
+    file = write_allow_list(resolved, seen)
+    add_to_record(where.state, resolved, file)
+    entries = parse_allow_file(file.data(), file.name)
+    proposed = sum(line.startswith("#exact:") for line in file.text.splitlines())
+    used = ", ".join(item.tool.marker for item in seen) or "no project file that it knows"
+    say(f"{resolved}/{file.name}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}, trusted (from {used})")
+    for text, _ in entries:
+        say(f"  {text}")
+    if proposed:
+        say(f"{proposed} more that files of the project name are in it as comments: look at them, then: aisb trust")
+    # Something else that lies there is not ours, and nobody has seen it.
+    for change in changes(read_record(where.state, resolved), read_project_directory(resolved).files):
+        say(f"{change.sentence()}: see it with: aisb trust")
+    return 0

@@ -1,0 +1,91 @@
+"""`aisb trust`, and the question that a run asks: what a project's files say, and whether they may say it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+from aisb.cli.output import answer, say, write_stderr
+from aisb.domain.printing import printable
+from aisb.domain.trust import CONFIG_FILE, changes, content_hash
+from aisb.effects.safe_files import is_reached_through, read_in_project, read_project_directory
+from aisb.effects.situation import resolve_project
+from aisb.effects.state import preview_directories
+from aisb.effects.trust import Asked, forget_record, need_trust, read_record
+from aisb.errors import Unavailable, UsageError
+from aisb.render.difference import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisb.domain.source_files import SourceFile
+
+# Said whenever the file that can do it is looked at.
+_INSTALL = f"what {CONFIG_FILE} names under install is installed with an open network when the image is built"
+_YES = {"y", "yes"}
+
+
+def trust_verb(project: str, paths: Sequence[str], *, show: bool, revoke: bool) -> int:
+    """Ask, show or forget; the exit code."""
+    if show and revoke:
+        raise UsageError("--show and --revoke exclude each other", hint="leave one of the two out")
+    where = preview_directories(os.environ)
+    resolved = resolve_project(project, os.environ, where)
+    if revoke:
+        say(f"{resolved} is not trusted {'any more' if forget_record(where.state, resolved) else 'anyway'}")
+        return 0
+    if show:
+        return _show(resolved, paths, where.state)
+    files = files_of(resolved, paths)
+    if not changes(read_record(where.state, resolved), files):
+        say(f"{resolved}: {'this is trusted already' if files else 'there is nothing to trust'}")
+        return 0
+    need_trust(resolved, where.state, files, "", ask if os.isatty(0) and os.isatty(2) else None)
+    return 0
+
+
+def files_of(project: str, paths: Sequence[str]) -> tuple[SourceFile, ...]:
+    """The project's own files that count, and those that a flag may name. Raises UsageError for one elsewhere."""
+    named = {_relative(project, path) for path in paths}
+    own = read_project_directory(project).files
+    others = sorted(named - {file.name for file in own})
+    return (*own, *(read_in_project(project, name) for name in others))
+
+
+def _relative(project: str, path: str) -> str:
+    # A path that is not absolute counts from the project, as the refusal names it; from here where it leads there.
+    for candidate in (path, os.path.join(project, path)):
+        real = os.path.realpath(candidate)
+        if is_reached_through(candidate, project) and real.startswith(project + "/"):
+            return real.removeprefix(project + "/")
+    raise UsageError(
+        f"{path} is not in {project}, and needs no trust", hint="trust is for files that an agent can write"
+    )
+
+
+def _show(project: str, paths: Sequence[str], state: str) -> int:
+    try:
+        files = files_of(project, paths)
+    except UsageError as error:
+        raise Unavailable(error.message, error.hint) from error
+    found = changes(read_record(state, project), files)
+    first = f"{'not trusted' if found else 'trusted'} {content_hash(files)} {printable(project)}\n"
+    answer(first + difference(found, colour=_colour(terminal=os.isatty(1))))
+    return 1 if found else 0
+
+
+def ask(asked: Asked) -> bool:
+    """Show on stderr what is new and wait for an answer on stdin; anything but yes is no."""
+    write_stderr(difference(asked.changes, colour=_colour(terminal=True)))
+    if any(change.name == CONFIG_FILE and change.new is not None for change in asked.changes):
+        say(_INSTALL)
+    # What was typed, or made the terminal answer, before the question stood there is no answer to it.
+    termios.tcflush(0, termios.TCIFLUSH)
+    write_stderr(f"aisb: is this what {printable(asked.project)} may ask for? [y/N] ")
+    return sys.stdin.readline().strip().lower() in _YES
+
+
+def _colour(*, terminal: bool) -> bool:
+    return terminal and not os.environ.get("NO_COLOR")

@@ -1,0 +1,36 @@
+"""How a file differs from what was trusted, for a person to judge: every line of it, and nothing that can hide."""
+
+from __future__ import annotations
+
+import re
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+from aisb.domain.printing import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from aisb.domain.trust import Change
+
+# What the parsers take for the end of a line: a carriage return must not put an entry behind a comment.
+_LINE_END = re.compile("\r\n?|\n")
+_COLOURS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
+_PLAIN = "\x1b[0m"
+
+
+def difference(changes: Iterable[Change], *, colour: bool) -> str:
+    """All changes as a unified difference; of a new or lost file every line."""
+    return "".join(f"{line}\n" for change in changes for line in _of_file(change, colour=colour))
+
+
+def _of_file(change: Change, *, colour: bool) -> Iterator[str]:
+    yield printable(change.sentence())
+    for line in list(unified_diff(_lines(change.old), _lines(change.new), lineterm=""))[2:]:
+        yield f"{_COLOURS[line[0]]}{line}{_PLAIN}" if colour and line[0] in _COLOURS else line
+
+
+def _lines(text: str | None) -> list[str]:
+    lines = _LINE_END.split(text or "")
+    # The end of the last line begins no other one.
+    return [printable(line) for line in (lines if lines[-1] else lines[:-1])]

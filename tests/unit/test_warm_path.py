@@ -1,0 +1,91 @@
+"""A warm start parses nothing: what parsing needs is not even imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aisb.domain.source_files import SourceFile
+from aisb.domain.wanted import Wanted
+from aisb.effects.plan import Question, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = """
+import os, sys
+from aisb.cli.run import question_of, wish_of
+from aisb.cli.request import read_request
+from aisb.cli.splitter import split
+from aisb.effects.plan import find_plan
+from aisb.effects.situation import resolve_project
+from aisb.effects.sources import read_sources
+from aisb.effects.state import preview_directories
+
+where = preview_directories(os.environ)
+taken = split(["--policy", "../own.yaml"], frozenset())
+asked = read_request(taken, os.environ)
+project = resolve_project(asked.project, os.environ, where)
+sources = read_sources(wish_of(asked, project), where, None)
+request = read_request(taken, os.environ, sources.layers)
+question = question_of(request, sources, project, "pasta")
+assert find_plan(where.cache, question) is None
+print(len(question.allow_files), len(question.policy_files), request.wanted.net, question.policy_directory)
+print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
+"""
+SLOW = ("yaml", "jinja2", "typer", "click", "idna", "publicsuffixlist", "podman", "asyncio", "difflib")
+
+
+def test_a_start_with_every_kind_of_file_imports_no_parser(tmp_path: Path) -> None:
+    """The first time the configuration is parsed; from then on it is not, and entries and rules never are."""
+    (tmp_path / "p" / ".ai-sandbox").mkdir(parents=True)
+    (tmp_path / "p/.ai-sandbox/allow").write_text("a.test\n")
+    (tmp_path / "p/.ai-sandbox/policy.yaml").write_text("allow: [b.test]\n")
+    (tmp_path / "p/.ai-sandbox/config.yaml").write_text("allow: [c.test]\n")
+    (tmp_path / "own.yaml").write_text("allow: [d.test]\n")
+    (tmp_path / "home/.config/ai-sandbox").mkdir(parents=True)
+    (tmp_path / "home/.config/ai-sandbox/config.yaml").write_text("allow: [e.test]\n")
+    environ = {"HOME": str(tmp_path / "home"), "PATH": os.defpath}
+    trust = (
+        "import sys; from aisb.effects.trust import write_record as w; from aisb.effects.safe_files import "
+        "read_project_directory as r; p = sys.argv[1]; w(sys.argv[2], p, r(p).files)"
+    )
+    state = str(tmp_path / "home/.local/state/ai-sandbox")
+
+    def start(*command: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", *command],
+            cwd=tmp_path / "p",
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    start(trust, str(tmp_path / "p"), state)
+    cold, warm = start(START, *SLOW), start(START, *SLOW)
+
+    assert cold.splitlines() == ["1 2 allow True", "yaml"]
+    assert warm.splitlines() == ["1 2 allow True", ""]
+
+
+files = st.lists(st.builds(SourceFile, st.sampled_from(["a", "b"]), st.text(max_size=3)), max_size=3).map(tuple)
+questions = st.builds(
+    lambda allow, policy, directory: Question(
+        Wanted("allow", (), (), (), "", "", "", 600), "", "/p", "", "", "", "", (), "", "", allow, policy, directory
+    ),
+    files,
+    files,
+    st.booleans(),
+)
+
+
+@given(questions, questions)
+def test_no_change_of_a_file_is_missed(left: Question, right: Question) -> None:
+    """A plan that was kept answers a question only with the very same files, bytes, names and order."""
+    assert (digest(left) == digest(right)) == (left == right)
