@@ -52,7 +52,7 @@ UNREACHED = {
     "ERR_DNS_FAIL": "its name does not resolve: %z",
     "ERR_INVALID_RESP": "its answer is not HTTP",
     "ERR_READ_ERROR": "its name does not resolve, or it broke the connection off",
-    "ERR_SECURE_CONNECT_FAIL": "the gate does not trust its certificate, or it is for another name than the request",
+    "ERR_SECURE_CONNECT_FAIL": "the gate does not trust its certificate",
     "ERR_READ_TIMEOUT": "it said nothing for too long",
     "ERR_WRITE_ERROR": "it broke the connection off: %E",
     "ERR_ZERO_SIZE_OBJECT": "it ended the connection without an answer",
@@ -82,7 +82,7 @@ class SquidView(NamedTuple):
     listed_ports: tuple[int, ...]
     private_networks: tuple[str, ...]
     opened: tuple[Opened, ...]
-    bumped: bool
+    bumped: tuple[str, ...]
     roots: str
     certgen: str = CERTGEN
     guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
@@ -143,7 +143,7 @@ def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots
     ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
     private = _networks_for_squid(host_addresses)
     roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
-    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), bool(egress.rules), roots)
+    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), _bumped(egress), roots)
     return render("squid.conf.j2", view)
 
 
@@ -171,7 +171,11 @@ def allowlist(names: Iterable[NameEntry]) -> str:
 
 def bumped_names(egress: EgressPolicy) -> str:
     """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
-    return render("allowlist.j2", AllowlistView(tuple(sorted(policy.host for policy in egress.rules))))
+    return render("allowlist.j2", AllowlistView(_bumped(egress)))
+
+
+def _bumped(egress: EgressPolicy) -> tuple[str, ...]:
+    return tuple(sorted(policy.host for policy in egress.rules))
 
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str]) -> str:

@@ -62,7 +62,10 @@ SQUID_TUNNEL = conf("http_access deny connect inside_tls\n")
 NO_PAGES = conf("http_access deny at_tls !connect !wants_json !bumped_agrees\n")
 PRIVATE = conf("http_access deny private\n", "ssl_bump terminate second_look !probe_name private\n")
 NFT_PRIVATE = without("gate.nft", "ip daddr @private4 jump refuse", "")
-TRUST = without("squid.conf", "on_unsupported_protocol", "sslproxy_cert_error allow all\non_unsupported_protocol")
+TRUST = without("squid.conf", "sslproxy_cert_error deny all", "sslproxy_cert_error allow all")
+SQUID_NAMES = conf(
+    *(f"http_access deny at_tls !connect for_{number} !met_{number} over_https\n" for number in (1, 2, 3))
+)
 HTTP2_SETTINGS = conf("request_header_access HTTP2-Settings deny all\n")
 OTHERS = without(
     "squid.conf", "http_upgrade_request_protocols OTHER deny all", "http_upgrade_request_protocols OTHER allow all"
@@ -123,10 +126,10 @@ CASES = {
     "another path by its URL": Case(by_url, (BRIDGE, HELPER_EXPLICIT), ("GET", "/secret", HOST)),
     "another path by a later URL": Case(second_by_url, (HELPER_EXPLICIT,), ("GET", "/secret", HOST)),
     "another host by the Host header": Case(
-        inside(get("/pub/x", host=OTHER)), (NAMES_AGREE,), ("GET", "/pub/x", OTHER)
+        inside(get("/pub/x", host=OTHER)), (NAMES_AGREE, SQUID_NAMES), ("GET", "/pub/x", OTHER)
     ),
     "another host by the URL": Case(
-        inside(get(f"https://{OTHER}/pub/x", host=HOST)), (NAMES_AGREE,), ("GET", "/pub/x", OTHER)
+        inside(get(f"https://{OTHER}/pub/x", host=HOST)), (NAMES_AGREE, SQUID_NAMES), ("GET", "/pub/x", OTHER)
     ),
     "another host in plain HTTP": Case(
         plain(get("/pub/x", host=OTHER)), (NAMES_AGREE,), ("GET", "/pub/x", OTHER)
