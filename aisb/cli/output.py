@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from aisb.domain.printing import printable
@@ -31,6 +32,7 @@ def answer(text: str) -> None:
 
 
 def write_stderr(text: str) -> None:
-    """Text for the person at the terminal, at once."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    """Text for the person at the terminal, at once and past every buffer: a signal's handler may call this."""
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(sys.stderr.fileno(), data) :]

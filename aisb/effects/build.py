@@ -152,7 +152,7 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog, again: str
     """Build, and return the image's id. A failure names `again`, the line that tries this once more."""
     command = Command(argv=DETACHED + build_argv(view), timeout_seconds=_BUILD_SECONDS, environment=shop.proxies)
     log.line(f"$ {command.as_shell()}")
-    with step(shop.report, f"building {_WHAT[role]}"), hold(f"{view.context}/build"):
+    with step(shop.report, f"building {_WHAT[role]}"), hold(f"{view.context}/build", shop.report.note):
         code = shop.runner.stream(command, log.line, shop.report.tick)
     if code != 0:
         raise Unavailable(

@@ -12,35 +12,42 @@ import fcntl
 import os
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 # The name under which the step finds the lock, beside its setup; see templates/setup.sh.
 HELD = "held"
 # A session of its own, for the time of one command.
 DETACHED = ("/usr/bin/setsid",)
+# Some press ^C twice, and some programs send it to a process and to its group. podman is left alone with what it
+# has begun only by somebody who has waited this long.
+PATIENCE_SECONDS = 10.0
 
 
 @contextmanager
-def hold(folder: str) -> Iterator[None]:
+def hold(folder: str, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """
     Hold the lock `held` in `folder`, which a container has mounted, for as long as the block runs.
 
-    ^C lets go of it and is raised at the end of the block; a second one is raised at once.
+    ^C lets go of it, with a note, and is raised at the end of the block; one that comes more than ten seconds
+    later is raised at once.
     """
     descriptor = os.open(f"{folder}/{HELD}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    interrupted = False
+    interrupted: float | None = None
 
     def let_go(_number: int, _frame: FrameType | None) -> None:
         nonlocal interrupted
-        if interrupted:
+        if interrupted is None:
+            interrupted = clock()
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            note("interrupted: podman ends the step and tidies up")
+        elif clock() - interrupted > PATIENCE_SECONDS:
             raise KeyboardInterrupt
-        interrupted = True
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -48,7 +55,7 @@ def hold(folder: str) -> Iterator[None]:
             yield
     finally:
         os.close(descriptor)
-    if interrupted:
+    if interrupted is not None:
         raise KeyboardInterrupt
 
 

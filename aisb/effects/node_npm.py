@@ -54,7 +54,7 @@ def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: s
         if npm:
             code = shop.runner.stream(_host_npm(shop, npm, packages, folder, secrets), on_line, shop.report.tick)
         else:
-            with hold(folder):
+            with hold(folder, shop.report.note):
                 command = _container_npm(shop, base, packages, folder, secrets)
                 code = shop.runner.stream(command, on_line, shop.report.tick)
     if code != 0:

@@ -152,6 +152,7 @@ class _Sandbox:
         self._lines = Lines()
         self._deadline: float | None = None
         self._reader_left = False
+        self._is_to_be_told = False
         self._told = 0
         self._was_signalled = False
         self._look_until = 0.0
@@ -206,7 +207,8 @@ class _Sandbox:
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
-        if not self._has_begun and (terminal or self._told or EXEC in self._lines.phases):
+        is_starting = not self._has_begun and (terminal or self._told or EXEC in self._lines.phases)
+        if is_starting or self._is_to_be_told:
             times.append(_START_LOOK_SECONDS)
         if self._deadline is not None:
             times.append(max(0.0, self._deadline - time.monotonic()))
@@ -261,7 +263,7 @@ class _Sandbox:
 
     def _obey(self, ready: set[int], terminal: Terminal | None) -> None:
         """
-        Tell podman to end, which tells the command, where we are told to or nobody reads any more.
+        Tell podman to end, which tells the command, where we are told to; the command, where nobody reads any more.
 
         What the terminal sends has reached podman already. After the time of grace the container is killed.
         """
@@ -269,15 +271,28 @@ class _Sandbox:
             self._obey_signals(terminal)
         if self._outlets.left in ready:
             os.read(self._outlets.left, 64)
-            self._reader_left = True
-            if not self._job.terminate() and not self._job.is_over():
-                os.kill(self._child, signal.SIGTERM)
+            self._reader_left = self._is_to_be_told = True
             self._give_grace()
+        if self._is_to_be_told:
+            self._is_to_be_told = not self._tell()
         if self._deadline is not None and time.monotonic() >= self._deadline:
             if not self._has_begun:
                 os.kill(self._child, signal.SIGKILL)
             self._kill()
             self._deadline = time.monotonic() + GRACE_SECONDS
+
+    def _tell(self) -> bool:
+        """
+        Tell the command to end, or podman where it is far from there.
+
+        False where the command is about to begin, or has just ended, which podman would say: to be tried again.
+        """
+        if self._job.terminate() or self._job.is_over():
+            return True
+        if EXEC in self._lines.phases:
+            return False
+        os.kill(self._child, signal.SIGTERM)
+        return True
 
     def _suspend(self, terminal: Terminal) -> None:
         """If the command is stopped, stop as well."""

@@ -318,15 +318,21 @@ def test_two_builds_of_one_image_do_the_work_once(lab: Lab) -> None:
 
 
 def test_an_interrupted_build_leaves_nothing_behind(lab: Lab) -> None:
-    """No name, no container, no process that goes on, no context, no secret."""
-    # The hosts share one table of processes.
-    package = "sl" if lab.name == "debian13" else "cmatrix"
+    """C57: no name, no container, no process that goes on, no context, no secret; whether ^C comes once or twice."""
+    # No build can ever have installed it and kept the layer. The hosts share one table of processes.
+    package = f"no-such-package-{lab.name}"
+    step = f"packages asked for by --install: {package}"
     result = online(
         lab,
-        "d=$(mktemp -d) && cd $d && aisb build -q >/dev/null || exit 1\n"
-        "look() { podman images -q; podman ps -aq --external; ls -A $XDG_CACHE_HOME/ai-sandbox/contexts; }\n"
-        f"look >before; timeout --preserve-status -s INT 4 aisb build --install {package} 2>/dev/null; echo $?\n"
-        f"pgrep -u $(id -u) -f '[e]xtra {package}'; look | diff before -; ls -A $XDG_RUNTIME_DIR/aisb/build; rm -r $d",
+        "d=$(mktemp -d) && cd $d && aisb build -q >/dev/null || exit 1; export XDG_STATE_HOME=$d/state\n"
+        "look() { podman images -q --filter dangling=false; podman ps -aq --external; "
+        "ls -A $XDG_CACHE_HOME/ai-sandbox/contexts; }\n"
+        'within() { for _ in $(seq 1200); do grep -qs "$@" && return; sleep 0.05; done; echo no "$@"; }\n'
+        # A shell without job control starts what is in its background with ^C ignored.
+        f"look >before; env --default-signal=INT aisb build --install {package} 2>said & aisb=$!\n"
+        f"within -r '{step}' state; kill -INT $aisb; within 'podman ends the step' said; kill -INT $aisb\n"
+        f"wait $aisb; echo $?; pgrep -u $(id -u) -f '[e]xtra {package}'; look | diff before -\n"
+        "ls -A $XDG_RUNTIME_DIR/aisb/build; rm -r $d",
     )
 
     assert result.text.split() == ["130"], result.errors
