@@ -56,6 +56,7 @@ _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?"
 )
 _BARE_V6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:/[0-9]{1,3})?")
+_V6_NETWORK_AND_PORT = re.compile(r"(?P<network>[0-9a-fA-F:.]+/[0-9]{1,3}):(?P<port>[0-9]+)")
 _PREFIXES = (("exact:", EXACT), ("=", EXACT), ("below:", BELOW), ("*.", BELOW))
 # A prefix shorter than this holds so much of the internet that the list would say nothing any more.
 _SHORTEST_PREFIX = {4: 8, 6: 16}
@@ -165,6 +166,8 @@ def _parse_host_port(text: str) -> HostPortEntry | None:
 def _parse_address(text: str) -> AddressEntry | None:
     match = _ADDRESS.fullmatch(text)
     if match is None:
+        if meant := _V6_NETWORK_AND_PORT.fullmatch(text):
+            raise _refused(text, "IPv6 with a port stands in brackets", f"write: [{meant['network']}]:{meant['port']}")
         return _address(text, text, None) if _BARE_V6.fullmatch(text) else None
     port = None if match["port"] is None else _port(text, match["port"], ADDRESS_FORMS)
     return _address(text, match["v6"] or match["v4"], port)
@@ -301,7 +304,9 @@ def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     """What to say about a text that holds no host name where one belongs."""
     parts = [part for part in SEPARATORS.split(text) if part]
     if len(parts) > 1 and all(map(_is_enforced, parts)):
-        return _refused(text, "this is more than one entry", f"write: {','.join(parts)}")
+        # Where there is a slash a comma separates nothing: it may be part of a path.
+        hint = f"write each for itself: {' and '.join(parts)}" if "/" in text else f"write: {','.join(parts)}"
+        return _refused(text, "this is more than one entry", hint)
     if rest.startswith("*."):
         prefix = "below:"
     candidate = find_place(rest)

@@ -67,6 +67,12 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("a.test b.test", "this is more than one entry", "write: a.test,b.test"),
         ("exact:a.test, b.test:22", "this is more than one entry", "write: exact:a.test,b.test:22"),
         (
+            "a.test,10.0.0.0/8",
+            "this is more than one entry",
+            "write each for itself: a.test and 10.0.0.0/8",
+        ),
+        ("fd00::/16:80", "IPv6 with a port stands in brackets", "write: [fd00::/16]:80"),
+        (
             ".x.test",
             "a host name begins with no dot",
             "write: below:x.test (only what is below it), or x.test (the name too)",
