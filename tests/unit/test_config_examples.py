@@ -12,11 +12,14 @@ from aisb.cli.splitter import Split, split
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.config_file import parse_config
 from aisb.domain.egress import EgressPolicy, policy_json
+from aisb.domain.gather import gather
+from aisb.domain.http_request import honest_request
 from aisb.domain.layers import USER, Setting
 from aisb.domain.options import OPTIONS
 from aisb.domain.policy import parse_allow
+from aisb.domain.policy_file import parse_policy_file
 from aisb.domain.reduce import reduce_names
-from aisb.domain.rules import NameEntry
+from aisb.domain.rules import Engine, NameEntry
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLES = os.path.join(CHECKOUT, "config", "examples")
@@ -149,6 +152,47 @@ def test_the_allow_list_is_a_projects_file_too() -> None:
 
     assert len(parse_allow("allow", entries)) == 6
     assert entries[0] == ("exact:llm.example.com", ".ai-sandbox/allow:5")
+
+
+GITHUB = {
+    "GET https://github.com/octo/repo": True,
+    "GET https://github.com/octo/repo.git/info/refs?service=git-upload-pack": True,
+    "POST https://github.com/octo/repo.git/git-upload-pack": True,
+    "POST https://github.com/octo/repo/git-upload-pack": True,
+    "POST http://github.com/octo/repo/git-upload-pack": True,
+    "POST https://github.com/octo/repo.git/git-receive-pack": False,
+    "POST https://github.com/octo/repo/issues": False,
+    "PUT https://github.com/octo/repo/git-upload-pack": False,
+    "POST https://github.com/git-upload-pack": False,
+    "GET https://github.com/settings/tokens": False,
+    "GET https://github.com/Login": False,
+    "GET https://github.com/loginname/repo": True,
+    "GET https://api.github.com/repos/octo/repo/issues": True,
+    "HEAD https://api.github.com/repos/octo/repo": True,
+    "POST https://api.github.com/repos/octo/repo/issues": False,
+    "PATCH https://api.github.com/repos/octo/repo": False,
+    "DELETE https://api.github.com/repos/octo/repo": False,
+    "POST https://api.github.com/graphql": False,
+    "GET https://raw.githubusercontent.com/octo/repo/main/README.md": True,
+    "GET https://codeload.github.com/octo/repo/tar.gz/main": True,
+    "GET https://uploads.github.com/x": False,
+    "GET https://gist.github.com/x": False,
+}
+
+
+def test_the_rules_for_github_read_and_do_not_write() -> None:
+    policy = parse_policy_file(read("github-read-only.yaml").encode(), "github-read-only.yaml")
+    engine = Engine(*gather([], policy.hosts).policy)
+
+    def is_allowed(request: str) -> bool:
+        method, url = request.split(" ")
+        scheme, _, rest = url.partition("://")
+        host, _, path = rest.partition("/")
+        port = 443 if scheme == "https" else 80
+        return engine.judge_request(honest_request(method, scheme, host, port, f"/{path}")).allowed
+
+    assert {request: is_allowed(request) for request in GITHUB} == GITHUB
+    assert policy.allow == ()
 
 
 def test_a_flag_is_stronger_than_a_setting() -> None:
