@@ -15,6 +15,7 @@ from aisb.effects.host import need_host, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
+from aisb.effects.situation import whole_path
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 
@@ -46,5 +47,6 @@ def build_verb(
     runner = TracingRunner(SystemRunner(), say) if trace else SystemRunner()
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
     report = Silence() if quiet else Progress(write_stderr, terminal=sys.stderr.isatty())
-    names = build_images(BuildRequest(spec, ca_bundle), Workshop(host.podman, where, os.environ, runner, report))
+    request = BuildRequest(spec, whole_path(ca_bundle, origins["ca-bundle"]))
+    names = build_images(request, Workshop(host.podman, where, os.environ, runner, report))
     answer(f"{names.sandbox}\n{names.gate}\n")

@@ -86,7 +86,7 @@ def build(
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    origins = _origins(context, "base-image", "node-source")
+    origins = _origins(context, "base-image", "ca-bundle", "node-source")
     build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
 
 

@@ -96,9 +96,10 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     """The certificates in a file, "" without one. Raises UsageError for what is not a list of certificates."""
     if not path:
         return ""
-    real = os.path.realpath(path)
+    whole = whole_path(path, origin)
+    real = os.path.realpath(whole)
     # Each step of the way too: a link in the project could point elsewhere the next time.
-    if project and any(place.startswith(project + "/") for place in (real, *_places_on_the_way(path))):
+    if project and any(place.startswith(project + "/") for place in (real, *_places_on_the_way(whole))):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -111,10 +112,26 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     return _checked_certificates(f"{origin} {path}", data)
 
 
+def whole_path(path: str, origin: str) -> str:
+    """
+    The path from the root on, which means the same wherever we go; "" where there is none.
+
+    Nothing is resolved. Raises UsageError for one that begins in a directory that is gone; `origin` is what named it.
+    """
+    if not path or path.startswith("/"):
+        return path
+    try:
+        return f"{os.getcwd()}/{path}"
+    except FileNotFoundError:
+        raise UsageError(
+            f"{origin} {path}: the current directory no longer exists",
+            hint="write the whole path, or change to a directory that exists",
+        ) from None
+
+
 def _places_on_the_way(path: str) -> Iterator[str]:
-    """The real path of every file, directory and link that is looked at in order to find `path`."""
-    whole = path if path.startswith("/") else f"{os.getcwd()}/{path}"
-    here, ahead, links = "/", whole.split("/"), 0
+    """The real path of every file, directory and link that is looked at in order to find `path`, a whole one."""
+    here, ahead, links = "/", path.split("/"), 0
     while ahead:
         name = ahead.pop(0)
         if name == "..":
@@ -168,7 +185,8 @@ def stamp_of(path: str) -> str:
 def look_around(wanted: Wanted, *, project: str, network: str, ca_origin: str) -> Question:
     """The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named."""
     return Question(
-        wanted=wanted,
+        # A build may come when we are elsewhere.
+        wanted=wanted._replace(ca_bundle=whole_path(wanted.ca_bundle, ca_origin)),
         ca_text=read_ca_bundle(wanted.ca_bundle, project, ca_origin),
         project=project,
         home_volume=home_volume(project or "no project"),

@@ -120,6 +120,10 @@ def test_some_directories_are_no_project(lab: Lab) -> None:
 
 
 GONE = "aisb: the current directory no longer exists\naisb:   change to one that does\n"
+NO_WHOLE_PATH = (
+    "aisb: --ca-bundle ca.pem: the current directory no longer exists\n"
+    "aisb:   write the whole path, or change to a directory that exists\n"
+)
 IN_A_DELETED_DIRECTORY = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
 
 
@@ -130,6 +134,9 @@ def test_in_a_deleted_directory_only_a_run_of_it_is_refused(lab: Lab) -> None:
         "aisb --net none --print-policy": (2, "", GONE),
         "aisb -q --net none --no-cwd -- pwd": (0, "/home/sandbox\n", ""),
         "aisb -q --net none --project /home/aisb-lab/login/elsewhere -- pwd": (0, "/project\n", ""),
+        "aisb -q --net none --no-cwd --ca-bundle ca.pem -- true": (2, "", NO_WHOLE_PATH),
+        "aisb build --ca-bundle ca.pem": (2, "", NO_WHOLE_PATH),
+        "env SSL_CERT_FILE=ca.pem aisb build -q": (0, None, ""),
         "aisb --version": (0, None, ""),
         "aisb version": (0, None, ""),
         "aisb --help": (0, None, ""),
