@@ -121,21 +121,26 @@ def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
         ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
 
 
-# A runtime whose gates never become ready.
-NEVER_READY = """
-mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
-echo "config['process']['args'] = ['/bin/sleep', '1000']" >rt/change
-printf '[engine]\\nruntime = "never"\\n[engine.runtimes]\\nnever = ["%s"]\\n' "$PWD/rt/runtime" \
-    >~/.config/containers/containers.conf
+# podman has a runtime that changes what it asked for. By its path: a build looks for a name elsewhere.
+OWN_RUNTIME = r"""
+mkdir -p rt ~/.config/containers; printf '[engine]\nruntime = "%s"\n' "$PWD/rt/runtime" >~/.config/containers/containers.conf
+printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime; printf '%s' "$CHANGE" >rt/change
 """
+
+
+def own_runtime(change: str) -> dict[str, str]:
+    """The variables of OWN_RUNTIME, with what is changed: Python with `config`, the container's configuration."""
+    return {"RUNTIME": outside("runtime"), "CHANGE": change}
+
+
+NEVER_READY = "config['process']['args'] = ['/bin/sleep', '1000']"
 GATES = "podman ps -q --filter name=aisb-gate"
 
 
 def test_an_interrupt_while_a_gate_is_awaited_leaves_no_gate(lab: Lab) -> None:
     """C57: with 130, and nothing of it is left."""
     assert lab.run(f"{GATES} -a | xargs -r podman rm -f --time 0").code == 0
-    env = {**PROMPT, "RUNTIME": outside("runtime")}
-    with lab.terminal(f"{NEVER_READY}\n{SHELL}", env=env) as shell:
+    with lab.terminal(OWN_RUNTIME + SHELL, env={**PROMPT, **own_runtime(NEVER_READY)}) as shell:
         shell.expect("host> ")
         shell.sendline("aisb --allow allowed.test --gate-idle 79 -- true")
         assert lab.run(f'until [ "$({GATES})" ]; do sleep 0.05; done').code == 0
@@ -166,34 +171,59 @@ def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
         ask(shell, f"{NOTHING_LEFT}; kill -CONT $(cat pids)", "\r\n0\r\n0\r\n")
 
 
+# What a program of a build's step stands for: it does not end. The step's own process, which watches aisb, is setup's.
+HANG = """
+mkdir -p rt; echo "exec sh -c 'while :; do sleep 0.1; done' $MARK" >rt/hang; chmod +x rt/hang
+"""
+HANGING_STEP = """
+import os
+hang = os.environ['HOME'] + '/project/rt/hang'
+mount = {'destination': '/usr/bin/apt-get', 'type': 'bind', 'source': hang, 'options': ['bind', 'ro']}
+config['mounts'].append(mount)
+"""
+# Images, containers, contexts, and what is lent to a build.
+OF_BUILDS = (
+    "podman images -aq; podman ps -aq --external; ls -A $XDG_CACHE_HOME/ai-sandbox/contexts $XDG_RUNTIME_DIR/aisb/build"
+)
+
+
+def test_an_interrupt_ends_a_build(lab: Lab) -> None:
+    """C57: in the middle of a step, with 130; nothing of it goes on, and nothing is left behind."""
+    # The hosts share one table of processes.
+    mark = f"mark-of-a-hanging-step-{lab.name}-{os.getpid()}"
+    going_on = f"pgrep -f '[m]{mark[1:]}'"
+    env = {**PROMPT, **own_runtime(HANGING_STEP), "MARK": mark}
+    with lab.terminal(OWN_RUNTIME + HANG + SHELL, env=env) as shell:
+        shell.expect("host> ")
+        ask(shell, f"look() {{ {OF_BUILDS}; }}; look >before; wc -l <before", "[1-9][0-9]*\r\n")
+        shell.sendline("aisb build --install hanging")
+        assert lab.run(f"until {going_on}; do sleep 0.05; done").code == 0
+        shell.send(INTERRUPT)
+        shell.expect("host> ")
+        ask(shell, "echo code: $?", "code: 130\r\n")
+        ask(shell, f"{going_on}; echo going on: $?", "\r\ngoing on: 1\r\n")
+        ask(shell, "look | diff before - && echo nothing le''ft", "\r\nnothing left\r\n")
+
+
 # The hosts share one table of processes.
 HELD = f"mark-of-a-held-start-{os.getpid()}"
 # The sandbox's first process waits, as the ones do that it is before it is the command's init.
-SLOW_SANDBOX = r"""
-mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
-cat >rt/change <<END
-wait = 'until [ -e /project/go ]; do sleep 0.02; done; exec "\$@"'
-config['process']['args'] = ['/bin/sh', '-c', wait, '$HELD', *config['process']['args']]
-END
-cat >~/.config/containers/containers.conf <<END
-[engine]
-runtime = "slow"
-[engine.runtimes]
-slow = ["$PWD/rt/runtime"]
-END
+SLOW_SANDBOX = f"""
+wait = 'until [ -e /project/go ]; do sleep 0.02; done; exec "$@"'
+config['process']['args'] = ['/bin/sh', '-c', wait, '{HELD}', *config['process']['args']]
 """
 # podman ends only when its runtime has: so that has to go on.
 HOLD = {
     "podman": (SLOW_PODMAN, SLOW.replace("trap '' TERM; ", "") % (" --name aisb-run-", "/usr/bin/podman"), ""),
     "runtime": (SLOW_RUNTIME, SLOW % (" create ", "/usr/bin/crun"), "after"),
-    "sandbox": (SLOW_SANDBOX, "", ""),
+    "sandbox": (OWN_RUNTIME, "", ""),
 }
 
 
 def signalled_early(lab: Lab, moment: str, how: str, flags: str, command: str = "sleep 1000") -> dict[str, Any]:
     """Hold the start of a sandbox at a moment, send aisb a signal; how it ended."""
     prepare, slow, go = HOLD[moment]
-    given = {"SLOW": slow, "HELD": HELD, "GO": go, "RUNTIME": outside("runtime"), "EARLY": outside("early")}
+    given = {"SLOW": slow, "HELD": HELD, "GO": go, "EARLY": outside("early"), **own_runtime(SLOW_SANDBOX)}
     text = f"{prepare}\n{how} -q {flags} -- {command}"
     found: dict[str, Any] = report_of(lab.run(text, env=given))
     return found
