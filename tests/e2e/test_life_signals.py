@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.sandbox import outside, report_of
-from tests.e2e.test_life_kill import SLOW, SLOW_PODMAN, SLOW_RUNTIME
+from tests.e2e.test_life_kill import FORGET, SLOW, SLOW_PODMAN, SLOW_RUNTIME
 from tests.e2e.test_life_terminal import NOTHING_LEFT, READY, RUN, ask, at_prompt
 
 if TYPE_CHECKING:
@@ -213,29 +213,32 @@ HOLD = {
     "runtime": (SLOW_RUNTIME, SLOW % (" create ", "/usr/bin/crun"), "after"),
     "sandbox": (OWN_RUNTIME, "", ""),
 }
+# A gate of the test's own, and none of it afterwards: its runtime goes with this call.
+ALLOW = "--allow allowed.test --gate-idle 81"
+GATE_IS = {"": "true", "cold": FORGET, "warm": f"{FORGET}; aisb -q {ALLOW} -- true"}
 
 
-def signalled_early(lab: Lab, moment: str, how: str, flags: str, command: str = "sleep 1000") -> dict[str, Any]:
-    """Hold the start of a sandbox at a moment, send aisb a signal; how it ended."""
+def signalled_early(lab: Lab, moment: str, how: str, gate: str = "", command: str = "sleep 1000") -> dict[str, Any]:
+    """Hold the start of a sandbox, or of the gate where that is cold, at a moment, send aisb a signal; how it ended."""
     prepare, slow, go = HOLD[moment]
     given = {"SLOW": slow, "HELD": HELD, "GO": go, "EARLY": outside("early"), **own_runtime(SLOW_SANDBOX)}
-    text = f"{prepare}\n{how} -q {flags} -- {command}"
+    flags, after = (ALLOW, f"touch go; {FORGET}") if gate else ("--net=none", "true")
+    text = f"{GATE_IS[gate]}\n{prepare}\n{how} -q {flags} -- {command}\nended=$?; {after}; exit $ended"
     found: dict[str, Any] = report_of(lab.run(text, env=given))
     return found
 
 
-ALLOW = "--allow allowed.test"
 EARLY = [
-    *(("--net=none", how) for how in ("key", "TERM", "INT", "HUP", "QUIT")),
-    *((ALLOW, how) for how in ("key", "TERM")),
+    *(("", how) for how in ("key", "TERM", "INT", "HUP", "QUIT")),
+    *((gate, how) for gate in ("cold", "warm") for how in ("key", "TERM")),
 ]
 
 
 @pytest.mark.parametrize("moment", sorted(HOLD))
-@pytest.mark.parametrize(("flags", "how"), EARLY, ids=[f"{how}-{flags[2:]}" for flags, how in EARLY])
-def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, moment: str, flags: str) -> None:
+@pytest.mark.parametrize(("gate", "how"), EARLY, ids=[f"{how}-{gate or 'no'} gate" for gate, how in EARLY])
+def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, moment: str, gate: str) -> None:
     """C56, C57: at once, without a word, with nothing left, in a terminal and without."""
-    found = signalled_early(lab, moment, f'python3 -c "$EARLY" {how}', flags)
+    found = signalled_early(lab, moment, f'python3 -c "$EARLY" {how}', gate)
 
     code = 128 + signal.SIGINT if how == "key" else 128 + getattr(signal, f"SIG{how}")
     # The terminal shows the key as long as podman has not made it raw.
@@ -246,7 +249,7 @@ def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, mom
 def test_a_signal_that_the_caller_ignores_is_ignored_during_the_start_too(lab: Lab) -> None:
     """C56: as nohup has it."""
     how = "trap '' HUP; export GO=after; python3 -c \"$EARLY\" HUP"
-    found = signalled_early(lab, "sandbox", how, "--net=none", "sh -c 'exit 9'")
+    found = signalled_early(lab, "sandbox", how, command="sh -c 'exit 9'")
 
     assert found == {"code": 9, "said": "", "left": []}
 
