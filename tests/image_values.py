@@ -7,6 +7,8 @@ from aisb.domain.images import ContextFile, ImageInputs, NodePin, PinnedBase
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 OTHER_DIGEST = "sha256:" + "fedcba9876543210" * 4
 
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----"
+
 BOOTSTRAPPED = PinnedBase("bootstrap:trixie", "localhost/aisb-base:trixie-0123456789ab", DIGEST)
 REGISTRY = PinnedBase("debian:trixie", f"docker.io/library/debian@{DIGEST}", DIGEST, OTHER_DIGEST)
 

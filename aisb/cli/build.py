@@ -17,6 +17,7 @@ from aisb.effects.host import need_host, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
+from aisb.effects.situation import whole_path
 from aisb.effects.sources import user_layers
 from aisb.effects.state import directories, preview_directories
 from aisb.effects.workshop import Workshop
@@ -47,7 +48,8 @@ def build_verb(
     packages = [
         Setting(text, written.origin) for written in added(layers, "install") for text in written.value.split(",")
     ]
-    bundle = path_of(strongest(layers, "ca-bundle"))
+    ca = strongest(layers, "ca-bundle")
+    bundle = whole_path(path_of(ca), ca.named("ca-bundle") if ca else "")
     spec = ImageSpec(
         base=parse_base_image(base.value, base.named("base-image")) if base else parse_base_image(DEFAULT_BASE),
         platform=parse_platform(os.uname().machine),

@@ -57,7 +57,7 @@ _WHAT = {SANDBOX: "the sandbox image", GATE: "the gate image"}
 
 
 class BuildRequest(NamedTuple):
-    """What to build, and a file of extra certificates to trust while building."""
+    """What to build, and a file of extra certificates to trust while building, by its whole path."""
 
     spec: ImageSpec
     ca_bundle: str = ""
@@ -87,7 +87,7 @@ def same_build(request: BuildRequest) -> str:
     given = (
         ("base-image", "" if spec.base.text == DEFAULT_BASE else spec.base.text),
         *(("install", package) for package in spec.install),
-        ("ca-bundle", request.ca_bundle and os.path.abspath(request.ca_bundle)),
+        ("ca-bundle", request.ca_bundle),
         ("node-source", spec.node_origin),
     )
     return shlex.join(["aisb", "build", *(word for name, text in given if text for word in (f"--{name}", text))])

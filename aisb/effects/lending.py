@@ -7,7 +7,7 @@ They lie in the runtime directory, in memory, for as long as a build lasts, and 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.apt import AptSource, lent_settings, parse_sources, render_sources
@@ -98,8 +98,15 @@ def _certificates(environ: Mapping[str, str], ca_bundle: str, more: Iterable[str
     if ca_bundle and not find_certificates([_text(ca_bundle)]):
         raise UsageError(f"--ca-bundle {ca_bundle}: there are no PEM certificates in it", hint="name a PEM file")
     named = (environ.get(name, "") for name in _CERTIFICATE_VARIABLES)
-    paths = dict.fromkeys(os.path.realpath(path) for path in (*_SYSTEM_CERTIFICATES, *named, *more, ca_bundle) if path)
+    paths = dict.fromkeys(_real_paths(path for path in (*_SYSTEM_CERTIFICATES, *named, *more, ca_bundle) if path))
     return find_certificates(_text(path) for path in paths)
+
+
+def _real_paths(paths: Iterable[str]) -> Iterator[str]:
+    """The files that these names mean, without the ones that begin in a current directory that is gone."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            yield os.path.realpath(path)
 
 
 def _text(path: str) -> str:

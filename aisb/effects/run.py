@@ -25,7 +25,7 @@ from aisb.effects.session import (
 from aisb.effects.signals import held, let_through
 from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
-from aisb.errors import AisbError, Unprotected
+from aisb.errors import AisbError, CommandError, Unprotected
 from aisb.render.argv import (
     HOME_TARGET,
     PROJECT_TARGET,
@@ -244,11 +244,24 @@ def need_home(job: Job, runner: Runner) -> None:
     stamp = f"{job.directories.state}/homes/{job.home_volume}"
     if os.path.exists(stamp):
         return
-    exists = Command(argv=(job.podman, "volume", "exists", job.home_volume), timeout_seconds=30, ok=frozenset({0, 1}))
-    if run_ok(runner, exists).code == 1:
-        run_ok(runner, Command(argv=home_argv(job.podman, job.home_volume), timeout_seconds=30))
+    if not _has_home(job, runner):
+        _make_home(job, runner)
     make_private(os.path.dirname(stamp))
     write_whole(stamp, job.project.encode("utf-8", "surrogateescape"))
+
+
+def _has_home(job: Job, runner: Runner) -> bool:
+    exists = Command(argv=(job.podman, "volume", "exists", job.home_volume), timeout_seconds=30, ok=frozenset({0, 1}))
+    return run_ok(runner, exists).code == 0
+
+
+def _make_home(job: Job, runner: Runner) -> None:
+    try:
+        run_ok(runner, Command(argv=home_argv(job.podman, job.home_volume), timeout_seconds=30))
+    except CommandError:
+        # Another run of the project may have made it since we looked: podman calls that an error.
+        if not _has_home(job, runner):
+            raise
 
 
 def home_argv(podman: str, volume: str) -> tuple[str, ...]:

@@ -114,12 +114,13 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     """The certificates in a file, "" without one. Raises UsageError for what is not a list of certificates."""
     if not path:
         return ""
-    real = os.path.realpath(path)
+    whole = whole_path(path, origin)
+    real = os.path.realpath(whole)
     # Each step of the way too: a link in the project could point elsewhere the next time.
-    if is_reached_through(path, project):
+    if is_reached_through(whole, project):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
     volumes = volumes_directory(os.environ)
-    if is_reached_through(path, volumes):
+    if is_reached_through(whole, volumes):
         raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -130,6 +131,23 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     except OSError as error:
         raise UsageError(f"{origin} {path}: {error.strerror}", hint="name a file of PEM certificates") from error
     return _checked_certificates(f"{origin} {path}", data)
+
+
+def whole_path(path: str, origin: str) -> str:
+    """
+    The path from the root on, which means the same wherever we go; "" where there is none.
+
+    Nothing is resolved. Raises UsageError for one that begins in a directory that is gone; `origin` is what named it.
+    """
+    if not path or path.startswith("/"):
+        return path
+    try:
+        return f"{os.getcwd()}/{path}"
+    except FileNotFoundError:
+        raise UsageError(
+            f"{origin} {path}: the current directory no longer exists",
+            hint="write the whole path, or change to a directory that exists",
+        ) from None
 
 
 def _checked_certificates(named: str, data: bytes) -> str:
@@ -168,7 +186,8 @@ def stamp_of(path: str) -> str:
 def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str) -> Question:
     """The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named."""
     return Question(
-        wanted=wanted,
+        # A build may come when we are elsewhere.
+        wanted=wanted._replace(ca_bundle=whole_path(wanted.ca_bundle, ca_origin)),
         ca_text=read_ca_bundle(wanted.ca_bundle, project, ca_origin),
         project=project,
         home_volume=home_volume(project or "no project"),

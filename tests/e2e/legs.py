@@ -44,6 +44,14 @@ class Leg(NamedTuple):
     env: Mapping[str, str] = {}
 
 
+class Probe(NamedTuple):
+    """A leg, what it has to say in a sandbox, and on the host: "" where it is not tried there."""
+
+    leg: Leg
+    inside: str
+    outside: str = ""
+
+
 class Inside(NamedTuple):
     """What a sandbox's probes said, what aisb said, and the record of the run."""
 
@@ -63,6 +71,9 @@ class Inside(NamedTuple):
 def curl(*arguments: str, bare: bool = False, **env: str) -> Leg:
     """curl, which takes its proxy from the variables unless it is `bare`."""
     return Leg("curl", arguments, bare, env)
+
+
+OWN = Probe(curl("https://allowed.test/", bare=True), "hello from allowed.test")
 
 
 def run(*argv: str, bare: bool = False, **env: str) -> Leg:
@@ -120,6 +131,24 @@ def inside(
     assert result.code == 0, result.errors
     said, _, audit = result.text.partition("\n")
     return Inside(_said(said), result.errors, [json.loads(line) for line in audit.splitlines()])
+
+
+def astray_outside(lab: Lab, probes: Mapping[str, Probe]) -> dict[str, tuple[str, str]]:
+    """What each probe that is not right on the host says there, and what it has to say: nothing where all are."""
+    wanted = {name: probe.outside for name, probe in probes.items() if probe.outside}
+    return _astray(outside(lab, {name: probes[name].leg for name in wanted}), wanted)
+
+
+def astray_inside(lab: Lab, probes: Mapping[str, Probe]) -> dict[str, tuple[str, str]]:
+    """The same in a sandbox that may reach allowed.test, and in which a request to it passes beside them."""
+    all_of_them = {**probes, "own": OWN}
+    said = inside(lab, "--allow allowed.test", {name: probe.leg for name, probe in all_of_them.items()}).said
+    return _astray(said, {name: probe.inside for name, probe in all_of_them.items()})
+
+
+def _astray(said: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    assert said.keys() == wanted.keys()
+    return {name: (said[name], wanted[name]) for name in wanted if said[name] != wanted[name]}
 
 
 def arrived(lab: Lab) -> dict[str, int]:

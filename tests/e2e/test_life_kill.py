@@ -100,6 +100,16 @@ def test_a_container_that_is_being_made_is_taken_away(lab: Lab) -> None:
     assert found == {"was there": False, **CLEAN}
 
 
+def test_the_sandbox_is_killed_also_where_podman_takes_its_time(lab: Lab) -> None:
+    """C59: podman's removal of the container begins only when the sandbox's last process has ended."""
+    slow = SLOW % (" rm --force", "/usr/bin/podman")
+
+    found = killed(lab, "up", prepare=SLOW_PODMAN + "mv release gone", variables={"SLOW": slow})
+
+    assert found.pop("seconds") < PROMISED_SECONDS
+    assert found == {"was there": True, **CLEAN}
+
+
 def test_a_gate_that_is_being_started_is_no_obstacle(lab: Lab) -> None:
     """C59: killed while podman makes the gate, aisb leaves a gate that serves the next run, or none."""
     check = "aisb -q --allow allowed.test --gate-idle 78 -- curl -sS https://allowed.test/ >&2"

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.sandbox import outside, report_of
-from tests.e2e.test_life_kill import SLOW, SLOW_PODMAN, SLOW_RUNTIME
-from tests.e2e.test_life_terminal import NOTHING_LEFT, PROMPT, READY, RUN, SHELL, ask
+from tests.e2e.test_life_kill import FORGET, SLOW, SLOW_PODMAN, SLOW_RUNTIME
+from tests.e2e.test_life_terminal import NOTHING_LEFT, READY, RUN, ask, at_prompt
 
 if TYPE_CHECKING:
-    from tests.e2e.lab import Lab
+    import pexpect
+
+    from tests.e2e.lab import Lab, Result
 
 INTERRUPT, SUSPEND = "\x03", "\x1a"
 
 
 def test_an_interrupt_at_a_shell_is_the_shells(lab: Lab) -> None:
     """C57: it ends what runs there; so does ^Z what it does there, and fg."""
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         shell.sendline("aisb -q --net none -- bash --norc -i")
         shell.expect("bash-[0-9.]+[$] ")
         shell.sendline(f"sh -c 'echo {READY}; exec sleep 1000'")
@@ -65,8 +66,7 @@ def test_each_interrupt_arrives_once(lab: Lab) -> None:
 
 def test_an_interrupt_reaches_a_whole_command_that_has_no_terminal_inside(lab: Lab) -> None:
     """C57: the program that a shell waits for ends, and the shell, as on the host."""
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         shell.sendline(RUN + "sh -c 'touch up; sleep 1000; echo not reached' >said; echo code: $?")
         wait_until_up(lab)
         shell.send(INTERRUPT)
@@ -88,8 +88,7 @@ GATED = "aisb -q --allow allowed.test -- "
 @pytest.mark.parametrize("to", ["", " >said"], ids=["terminal", "no terminal inside"])
 def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to: str, run: str) -> None:
     """C57: ^Z gives the caller's shell back, in the state it was; fg continues it, its keys work, nothing is left."""
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         ask(shell, "stty -g >before", "")
         shell.sendline(run + f"sh -c ': >up; read line; echo it: $line; sleep 1000' {to}")
         wait_until_up(lab)
@@ -109,8 +108,7 @@ def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to:
 
 def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
     """C57: by kill, also after bg, in which nothing of it reads from the terminal."""
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         shell.sendline(RUN + "sh -c ': >up; exec sleep 1000'")
         wait_until_up(lab)
         shell.send(SUSPEND)
@@ -121,35 +119,43 @@ def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
         ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
 
 
-# A runtime whose gates never become ready.
-NEVER_READY = """
-mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
-echo "config['process']['args'] = ['/bin/sleep', '1000']" >rt/change
-printf '[engine]\\nruntime = "never"\\n[engine.runtimes]\\nnever = ["%s"]\\n' "$PWD/rt/runtime" \
-    >~/.config/containers/containers.conf
+# podman has a runtime that changes what it asked for. By its path: a build looks for a name elsewhere.
+OWN_RUNTIME = r"""
+mkdir -p rt ~/.config/containers; printf '[engine]\nruntime = "%s"\n' "$PWD/rt/runtime" >~/.config/containers/containers.conf
+printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime; printf '%s' "$CHANGE" >rt/change
 """
+
+
+def own_runtime(change: str) -> dict[str, str]:
+    """The variables of OWN_RUNTIME, with what is changed: Python with `config`, the container's configuration."""
+    return {"RUNTIME": outside("runtime"), "CHANGE": change}
+
+
+NEVER_READY = "config['process']['args'] = ['/bin/sleep', '1000']"
 GATES = "podman ps -q --filter name=aisb-gate"
+
+
+def interrupt(lab: Lab, shell: pexpect.spawn, command: str, moment: str) -> None:
+    """Type a command, and ^C as soon as a condition holds on the host: it ends with 130."""
+    shell.sendline(command)
+    assert lab.run(f"until {moment}; do sleep 0.05; done").code == 0
+    shell.send(INTERRUPT)
+    shell.expect("host> ")
+    ask(shell, "echo code: $?", "code: 130\r\n")
 
 
 def test_an_interrupt_while_a_gate_is_awaited_leaves_no_gate(lab: Lab) -> None:
     """C57: with 130, and nothing of it is left."""
     assert lab.run(f"{GATES} -a | xargs -r podman rm -f --time 0").code == 0
-    env = {**PROMPT, "RUNTIME": outside("runtime")}
-    with lab.terminal(f"{NEVER_READY}\n{SHELL}", env=env) as shell:
-        shell.expect("host> ")
-        shell.sendline("aisb --allow allowed.test --gate-idle 79 -- true")
-        assert lab.run(f'until [ "$({GATES})" ]; do sleep 0.05; done').code == 0
-        shell.send(INTERRUPT)
-        shell.expect("host> ")
-        ask(shell, "echo code: $?", "code: 130\r\n")
+    with at_prompt(lab, OWN_RUNTIME, own_runtime(NEVER_READY)) as shell:
+        interrupt(lab, shell, "aisb --allow allowed.test --gate-idle 79 -- true", f'[ "$({GATES})" ]')
         ask(shell, f"{GATES} -a | wc -l", "\r\n0\r\n")
         ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
 
 
 def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
     """C57: the command's own code, and nothing left; the gate takes its time to close the run."""
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         inside = "touch up; until [ -e on ]; do sleep 0.02; done; exit 4"
         shell.sendline(f"aisb -q --allow allowed.test --gate-idle 80 -- sh -c '{inside}'")
         wait_until_up(lab)
@@ -166,51 +172,73 @@ def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
         ask(shell, f"{NOTHING_LEFT}; kill -CONT $(cat pids)", "\r\n0\r\n0\r\n")
 
 
+# What a program of a build's step stands for: it does not end. The step's own process, which watches aisb, is setup's.
+HANG = """
+mkdir -p rt; echo "exec sh -c 'while :; do sleep 0.1; done' $MARK" >rt/hang; chmod +x rt/hang
+"""
+HANGING_STEP = """
+import os
+hang = os.environ['HOME'] + '/project/rt/hang'
+mount = {'destination': '/usr/bin/apt-get', 'type': 'bind', 'source': hang, 'options': ['bind', 'ro']}
+config['mounts'].append(mount)
+"""
+# Images, containers, contexts, and what is lent to a build.
+OF_BUILDS = (
+    "podman images -aq; podman ps -aq --external; ls -A $XDG_CACHE_HOME/ai-sandbox/contexts $XDG_RUNTIME_DIR/aisb/build"
+)
+
+
+def test_an_interrupt_ends_a_build(lab: Lab) -> None:
+    """C57: in the middle of a step, with 130; nothing of it goes on, and nothing is left behind."""
+    # The hosts share one table of processes.
+    mark = f"mark-of-a-hanging-step-{lab.name}-{os.getpid()}"
+    going_on = f"pgrep -f '[m]{mark[1:]}'"
+    with at_prompt(lab, OWN_RUNTIME + HANG, {**own_runtime(HANGING_STEP), "MARK": mark}) as shell:
+        ask(shell, f"look() {{ {OF_BUILDS}; }}; look >before; wc -l <before", "[1-9][0-9]*\r\n")
+        interrupt(lab, shell, "aisb build --install hanging", going_on)
+        ask(shell, f"{going_on}; echo going on: $?", "\r\ngoing on: 1\r\n")
+        ask(shell, "look | diff before - && echo nothing le''ft", "\r\nnothing left\r\n")
+
+
 # The hosts share one table of processes.
 HELD = f"mark-of-a-held-start-{os.getpid()}"
 # The sandbox's first process waits, as the ones do that it is before it is the command's init.
-SLOW_SANDBOX = r"""
-mkdir -p rt ~/.config/containers; printf '%s' "$RUNTIME" >rt/runtime; chmod +x rt/runtime
-cat >rt/change <<END
-wait = 'until [ -e /project/go ]; do sleep 0.02; done; exec "\$@"'
-config['process']['args'] = ['/bin/sh', '-c', wait, '$HELD', *config['process']['args']]
-END
-cat >~/.config/containers/containers.conf <<END
-[engine]
-runtime = "slow"
-[engine.runtimes]
-slow = ["$PWD/rt/runtime"]
-END
+SLOW_SANDBOX = f"""
+wait = 'until [ -e /project/go ]; do sleep 0.02; done; exec "$@"'
+config['process']['args'] = ['/bin/sh', '-c', wait, '{HELD}', *config['process']['args']]
 """
 # podman ends only when its runtime has: so that has to go on.
 HOLD = {
     "podman": (SLOW_PODMAN, SLOW.replace("trap '' TERM; ", "") % (" --name aisb-run-", "/usr/bin/podman"), ""),
     "runtime": (SLOW_RUNTIME, SLOW % (" create ", "/usr/bin/crun"), "after"),
-    "sandbox": (SLOW_SANDBOX, "", ""),
+    "sandbox": (OWN_RUNTIME, "", ""),
 }
+# A gate of the test's own, and none of it afterwards: its runtime goes with this call.
+ALLOW = "--allow allowed.test --gate-idle 81"
+GATE_IS = {"": "true", "cold": FORGET, "warm": f"{FORGET}; aisb -q {ALLOW} -- true"}
 
 
-def signalled_early(lab: Lab, moment: str, how: str, flags: str, command: str = "sleep 1000") -> dict[str, Any]:
-    """Hold the start of a sandbox at a moment, send aisb a signal; how it ended."""
+def signalled_early(lab: Lab, moment: str, how: str, gate: str = "", command: str = "sleep 1000") -> dict[str, Any]:
+    """Hold the start of a sandbox, or of the gate where that is cold, at a moment, send aisb a signal; how it ended."""
     prepare, slow, go = HOLD[moment]
-    given = {"SLOW": slow, "HELD": HELD, "GO": go, "RUNTIME": outside("runtime"), "EARLY": outside("early")}
-    text = f"{prepare}\n{how} -q {flags} -- {command}"
+    given = {"SLOW": slow, "HELD": HELD, "GO": go, "EARLY": outside("early"), **own_runtime(SLOW_SANDBOX)}
+    flags, after = (ALLOW, f"touch go; {FORGET}") if gate else ("--net=none", "true")
+    text = f"{GATE_IS[gate]}\n{prepare}\n{how} -q {flags} -- {command}\nended=$?; {after}; exit $ended"
     found: dict[str, Any] = report_of(lab.run(text, env=given))
     return found
 
 
-ALLOW = "--allow allowed.test"
 EARLY = [
-    *(("--net=none", how) for how in ("key", "TERM", "INT", "HUP", "QUIT")),
-    *((ALLOW, how) for how in ("key", "TERM")),
+    *(("", how) for how in ("key", "TERM", "INT", "HUP", "QUIT")),
+    *((gate, how) for gate in ("cold", "warm") for how in ("key", "TERM")),
 ]
 
 
 @pytest.mark.parametrize("moment", sorted(HOLD))
-@pytest.mark.parametrize(("flags", "how"), EARLY, ids=[f"{how}-{flags[2:]}" for flags, how in EARLY])
-def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, moment: str, flags: str) -> None:
+@pytest.mark.parametrize(("gate", "how"), EARLY, ids=[f"{how}-{gate or 'no'} gate" for gate, how in EARLY])
+def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, moment: str, gate: str) -> None:
     """C56, C57: at once, without a word, with nothing left, in a terminal and without."""
-    found = signalled_early(lab, moment, f'python3 -c "$EARLY" {how}', flags)
+    found = signalled_early(lab, moment, f'python3 -c "$EARLY" {how}', gate)
 
     code = 128 + signal.SIGINT if how == "key" else 128 + getattr(signal, f"SIG{how}")
     # The terminal shows the key as long as podman has not made it raw.
@@ -221,7 +249,7 @@ def test_a_signal_before_there_is_a_command_ends_the_run(lab: Lab, how: str, mom
 def test_a_signal_that_the_caller_ignores_is_ignored_during_the_start_too(lab: Lab) -> None:
     """C56: as nohup has it."""
     how = "trap '' HUP; export GO=after; python3 -c \"$EARLY\" HUP"
-    found = signalled_early(lab, "sandbox", how, "--net=none", "sh -c 'exit 9'")
+    found = signalled_early(lab, "sandbox", how, command="sh -c 'exit 9'")
 
     assert found == {"code": 9, "said": "", "left": []}
 
@@ -236,6 +264,14 @@ while not os.path.exists("up"):
 aisb.send_signal(number)
 print("exit", aisb.wait(), flush=True)
 """
+
+
+each_signal = pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])
+
+
+def sent(lab: Lab, name: str, inside: str, after: str = "") -> Result:
+    """Run a shell's program in a sandbox, and send aisb a signal when there is the file `up`."""
+    return lab.run(f'python3 -c "$SEND" {name}; {after}', env={"SEND": SEND, "INSIDE": inside})
 
 
 STOP = r"""
@@ -279,22 +315,22 @@ def test_without_a_terminal_the_command_stops_and_goes_on_with_aisb(lab: Lab, fl
     assert result.text == "exit 143\n", result.errors
 
 
-@pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])
+@each_signal
 def test_a_signal_to_aisb_ends_the_command(lab: Lab, name: str) -> None:
     """C56: the command has the time to end by itself; its code is aisb's."""
     inside = f"trap 'sleep 0.3; echo caught; exit 5' {name}; touch up; while :; do sleep 0.05; done"
 
-    result = lab.run(f'python3 -c "$SEND" {name}', env={"SEND": SEND, "INSIDE": inside})
+    result = sent(lab, name, inside)
 
     assert result.text.splitlines() == ["caught", "exit 5"], result.errors
 
 
-@pytest.mark.parametrize("name", ["TERM", "HUP", "INT", "QUIT"])
+@each_signal
 def test_a_command_that_a_signal_ends_gives_its_code(lab: Lab, name: str) -> None:
     """C56: 128 and the signal's number, as a shell says it."""
     inside = "touch up; while :; do sleep 0.05; done"
 
-    result = lab.run(f'python3 -c "$SEND" {name}', env={"SEND": SEND, "INSIDE": inside})
+    result = sent(lab, name, inside)
 
     assert result.text.splitlines() == [f"exit {128 + getattr(signal, f'SIG{name}')}"], result.errors
 
@@ -303,7 +339,7 @@ def test_after_ten_seconds_a_command_that_does_not_end_is_killed(lab: Lab) -> No
     """C56: TERM is a request with a bound."""
     inside = "trap '' TERM; touch up; while :; do sleep 0.05; done"
 
-    result = lab.run(f'python3 -c "$SEND" TERM; {NOTHING_LEFT}', env={"SEND": SEND, "INSIDE": inside})
+    result = sent(lab, "TERM", inside, NOTHING_LEFT)
 
     assert result.text.split() == ["exit", "137", "0", "0"], result.errors
     assert result.seconds > 10

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pexpect
 
     from tests.e2e.lab import Lab
@@ -21,6 +24,14 @@ NOTHING_LEFT = (
 )
 # What is typed is shown too: what a command says has to differ from how it is told to say it.
 READY = "rea''dy"
+
+
+@contextlib.contextmanager
+def at_prompt(lab: Lab, prepare: str = "", env: Mapping[str, str] | None = None) -> Iterator[pexpect.spawn]:
+    """A shell in a terminal, at its prompt, after a program of `sh` with these variables."""
+    with lab.terminal(f"{prepare}\n{SHELL}", env={**PROMPT, **(env or {})}) as shell:
+        shell.expect("host> ")
+        yield shell
 
 
 def ask(shell: pexpect.spawn, line: str, answer: str) -> str:
@@ -80,8 +91,7 @@ def test_the_terminal_is_as_it_was_after_the_run(lab: Lab) -> None:
     deaf = RUN + f"sh -c 'touch up; trap \"\" TERM; while :; do sleep 0.05; done' {mark}"
     kill_when_up = f"(until [ -e up ]; do sleep 0.05; done; pkill -9 -f 'podman run .*{mark}') & "
 
-    with lab.terminal(SHELL, env=PROMPT) as shell:
-        shell.expect("host> ")
+    with at_prompt(lab) as shell:
         ask(shell, "stty -g >before", "")
         ask(shell, f"{left_raw}; stty -g | cmp before - && echo as it was: $?", "as it was: 0")
         ask(shell, f"set +m; {kill_when_up} {deaf}; echo code: $?", "code: 137")

@@ -17,8 +17,11 @@ from tests.e2e.legs import (
     EVIL_V4,
     EVIL_V6,
     Inside,
+    Probe,
     arrived,
     asked,
+    astray_inside,
+    astray_outside,
     curl,
     inside,
     look_up,
@@ -76,6 +79,16 @@ DENIED = (
 SHOWN = {"git": "hello from a repository"}
 
 
+def said_by_clients(lab: Lab, *urls: str, bare: bool = False, **env: str) -> dict[str, list[str]]:
+    """What each client says of each page, in a sandbox that may reach allowed.test."""
+    legs = {name: run(*argv, *urls, bare=bare, **env) for name, argv in CLIENTS.items()}
+    if not bare:
+        legs["fetch, told to"] = run(*CLIENTS["fetch"], *urls, **env, NODE_USE_ENV_PROXY="1")
+    said = inside(lab, f"{options_with_clients(lab.name)} --allow allowed.test", legs).said
+    assert said.keys() == legs.keys()
+    return {leg: text.split("\n") for leg, text in said.items()}
+
+
 @pytest.mark.parametrize("way", ["by proxy", "without"])
 def test_every_client_reaches_what_is_allowed_and_nothing_else(lab: Lab, way: str) -> None:
     """
@@ -83,17 +96,13 @@ def test_every_client_reaches_what_is_allowed_and_nothing_else(lab: Lab, way: st
 
     (B14, B24, B25)
     """
-    legs = {name: run(*argv, *ALLOWED, *DENIED, bare=way == "without") for name, argv in CLIENTS.items()}
-    if way == "by proxy":
-        legs["fetch, told to"] = run(*CLIENTS["fetch"], *ALLOWED, *DENIED, NODE_USE_ENV_PROXY="1")
-
     outside(lab, {"curl": run(*CLIENTS["curl"], *DENIED)})
     assert set(arrived(lab)) == {"evil.test 80", "evil.test 443", "allowed.test 8443"}
     assert {item["address"] for item in lab.sinks("connect", sink="evil.test")} == {EVIL_V4, EVIL_V6}
-    said = inside(lab, f"{options_with_clients(lab.name)} --allow allowed.test", legs).said
+    said = said_by_clients(lab, *ALLOWED, *DENIED, bare=way == "without")
 
-    assert {leg: text.split("\n") for leg, text in said.items()} == {
-        leg: [SHOWN.get(leg, "hello from allowed.test")] * len(ALLOWED) + ["denied"] * len(DENIED) for leg in legs
+    assert said == {
+        leg: [SHOWN.get(leg, "hello from allowed.test")] * len(ALLOWED) + ["denied"] * len(DENIED) for leg in said
     }
     assert set(arrived(lab)) == {"allowed.test 443"}
     assert asked(lab) <= {"allowed.test", "x.allowed.test"}
@@ -106,15 +115,9 @@ HEED_VARIABLES = {"curl", "wget", "git", "urllib", "requests", "httpx", "aiohttp
 def test_the_documentation_says_which_client_takes_which_way(lab: Lab) -> None:
     """With variables that lead nowhere, whoever heeds them gets nowhere, and nobody else takes notice. (B14, B25)"""
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    urls = ("http://allowed.test", "https://allowed.test")
-    legs = {name: run(*argv, *urls, **nowhere) for name, argv in CLIENTS.items()}
-    legs["fetch, told to"] = run(*CLIENTS["fetch"], *urls, **nowhere, NODE_USE_ENV_PROXY="1")
+    said = said_by_clients(lab, "http://allowed.test", "https://allowed.test", **nowhere)
 
-    said = inside(lab, f"{options_with_clients(lab.name)} --allow allowed.test", legs).said
-
-    assert {leg: text.split("\n") for leg, text in said.items()} == {
-        leg: ["denied" if leg in HEED_VARIABLES else "hello from allowed.test"] * len(urls) for leg in legs
-    }
+    assert said == {leg: 2 * ["denied" if leg in HEED_VARIABLES else "hello from allowed.test"] for leg in said}
 
 
 def test_plain_clients_need_no_setting(lab: Lab) -> None:
@@ -183,49 +186,26 @@ def test_no_setting_of_a_client_opens_another_way(lab: Lab) -> None:
     """Variables taken away, turned off or bent, a resolver of one's own, a relay of one's own. (A18, A28)"""
     https = ("--insecure", "https://evil.test/")
     elsewhere = f"http://{EVIL_V4}:3128"
-    legs = {
-        "as it is": curl(*https),
-        "without": curl(*https, bare=True),
-        "NO_PROXY": curl(*https, NO_PROXY="*", no_proxy="*"),
-        "ALL_PROXY": curl(*https, bare=True, ALL_PROXY=""),
-        "another proxy": curl(*https, https_proxy=elsewhere, HTTPS_PROXY=elsewhere),
-        "a socks proxy": curl("--proxy", f"socks5h://{EVIL_V4}:1080", *https),
-        "noproxy": curl("--noproxy", "*", *https),
-        "resolved, v4": curl("--noproxy", "*", "--resolve", f"evil.test:443:{EVIL_V4}", *https),
-        "resolved, v6": curl("--noproxy", "*", "--resolve", f"evil.test:443:[{EVIL_V6}]", *https),
-        "resolved as allowed": curl("--noproxy", "*", "--connect-to", "::allowed.test:", *https),
+    evil, allowed = "hello from evil.test", "hello from allowed.test"
+    direct = ("--noproxy", "*")
+    probes = {
+        "as it is": Probe(curl(*https), "403", evil),
+        "without": Probe(curl(*https, bare=True), "no such name", evil),
+        "NO_PROXY": Probe(curl(*https, NO_PROXY="*", no_proxy="*"), "no such name", evil),
+        "ALL_PROXY": Probe(curl(*https, bare=True, ALL_PROXY=""), "no such name", evil),
+        "another proxy": Probe(curl(*https, https_proxy=elsewhere, HTTPS_PROXY=elsewhere), "cut"),
+        "a socks proxy": Probe(curl("--proxy", f"socks5h://{EVIL_V4}:1080", *https), "cut"),
+        "noproxy": Probe(curl(*direct, *https), "no such name", evil),
+        "resolved, v4": Probe(curl(*direct, "--resolve", f"evil.test:443:{EVIL_V4}", *https), "cut", evil),
+        "resolved, v6": Probe(curl(*direct, "--resolve", f"evil.test:443:[{EVIL_V6}]", *https), "cut", evil),
+        "resolved as allowed": Probe(curl(*direct, "--connect-to", "::allowed.test:", *https), "cut", allowed),
+        "relay": Probe(run("python3", "-c", RELAY, *https), "curl: (56) CONNECT tunnel failed, response 403"),
+        "relay, plain": Probe(run("python3", "-c", RELAY, "http://evil.test/"), "403 Access denied by egress policy"),
+        "relay, own": Probe(run("python3", "-c", RELAY, "https://allowed.test/"), allowed),
     }
-    relayed = {
-        "relay": run("python3", "-c", RELAY, "--insecure", "https://evil.test/"),
-        "relay, plain": run("python3", "-c", RELAY, "http://evil.test/"),
-        "relay, own": run("python3", "-c", RELAY, "https://allowed.test/"),
-    }
-    own = {"own": curl("https://allowed.test/", bare=True)}
-    outside_proxy = {"another proxy", "a socks proxy"}
 
-    direct = outside(lab, {leg: probe for leg, probe in legs.items() if leg not in outside_proxy})
-    assert direct == {
-        leg: f"hello from {'allowed' if leg == 'resolved as allowed' else 'evil'}.test"
-        for leg in legs.keys() - outside_proxy
-    }
-    said = inside(lab, "--allow allowed.test", legs | relayed | own).said
-
-    assert said == {
-        "as it is": "403",
-        "without": "no such name",
-        "NO_PROXY": "no such name",
-        "ALL_PROXY": "no such name",
-        "another proxy": "cut",
-        "a socks proxy": "cut",
-        "noproxy": "no such name",
-        "resolved, v4": "cut",
-        "resolved, v6": "cut",
-        "resolved as allowed": "cut",
-        "relay": "curl: (56) CONNECT tunnel failed, response 403",
-        "relay, plain": "403 Access denied by egress policy",
-        "relay, own": "hello from allowed.test",
-        "own": "hello from allowed.test",
-    }
+    assert astray_outside(lab, probes) == {}
+    assert astray_inside(lab, probes) == {}
     assert arrived(lab) == {"allowed.test 443": 2}
 
 

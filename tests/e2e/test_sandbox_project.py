@@ -120,6 +120,10 @@ def test_some_directories_are_no_project(lab: Lab) -> None:
 
 
 GONE = "aisb: the current directory no longer exists\naisb:   change to one that does\n"
+NO_WHOLE_PATH = (
+    "aisb: --ca-bundle ca.pem: the current directory no longer exists\n"
+    "aisb:   write the whole path, or change to a directory that exists\n"
+)
 IN_A_DELETED_DIRECTORY = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
 
 
@@ -130,6 +134,9 @@ def test_in_a_deleted_directory_only_a_run_of_it_is_refused(lab: Lab) -> None:
         "aisb --net none --print-policy": (2, "", GONE),
         "aisb -q --net none --no-cwd -- pwd": (0, "/home/sandbox\n", ""),
         "aisb -q --net none --project /home/aisb-lab/login/elsewhere -- pwd": (0, "/project\n", ""),
+        "aisb -q --net none --no-cwd --ca-bundle ca.pem -- true": (2, "", NO_WHOLE_PATH),
+        "aisb build --ca-bundle ca.pem": (2, "", NO_WHOLE_PATH),
+        "env SSL_CERT_FILE=ca.pem aisb build -q": (0, None, ""),
         "aisb --version": (0, None, ""),
         "aisb version": (0, None, ""),
         "aisb --help": (0, None, ""),
@@ -145,3 +152,27 @@ def test_in_a_deleted_directory_only_a_run_of_it_is_refused(lab: Lab) -> None:
         command: (item.code, None if expected[1] is None else item.stdout, item.stderr)
         for (command, expected), item in zip(commands.items(), ended, strict=True)
     } == commands
+
+
+# Two runs are about to make the home before either goes on.
+AT_ONCE = r"""#!/bin/sh
+case " $* " in *" volume create "*) : >"$HOME/project/here.$$"
+    until [ -e "$HOME/project/go" ]; do sleep 0.02; done ;;
+esac
+exec /usr/bin/podman "$@"
+"""
+TWO_FIRST_RUNS = """
+mkdir -p ~/at-once; printf '%s' "$AT_ONCE" >~/at-once/podman; chmod +x ~/at-once/podman; PATH="$HOME/at-once:$PATH"
+for number in 1 2; do
+    { aisb -q --net none -- sh -c 'stat -c "%u %a" ~'; echo "code $?" >&2; } >$number.out 2>$number.err &
+done
+until set -- here.*; [ $# = 2 ]; do sleep 0.02; done
+touch go; wait; cat 1.out 2.out 1.err 2.err
+"""
+
+
+def test_two_first_runs_of_a_project_share_the_home_that_one_of_them_makes(lab: Lab) -> None:
+    """Both begin at the same instant, and neither is refused because of the other."""
+    result = lab.run(TWO_FIRST_RUNS, env={"AT_ONCE": AT_ONCE})
+
+    assert result.text.splitlines() == 2 * ["1000 700"] + 2 * ["code 0"], result.errors

@@ -18,6 +18,7 @@ from aisb.effects.host import need_own_home
 from aisb.effects.situation import read_ca_bundle
 from aisb.errors import Unavailable, Untrusted, UsageError
 from tests.fakes import FakeRunner, said
+from tests.image_values import CERTIFICATE
 from tests.image_world import make_shop
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERBS = frozenset({"run", "build", "init", "policy", "trust", "version"})
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----\n"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -240,7 +240,7 @@ def test_a_bundle_outside_of_the_project_may_lie_behind_links(tmp_path: Path) ->
 
     text = read_ca_bundle(f"{tmp_path}/project/../link/./ca.pem", str(tmp_path / "project"))
 
-    assert text == CERTIFICATE
+    assert text == f"{CERTIFICATE}\n"
 
 
 @pytest.mark.parametrize(

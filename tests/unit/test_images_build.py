@@ -21,7 +21,7 @@ from aisb.effects.workshop import alone, own_folder, sha256_of
 from aisb.errors import CommandError, Unavailable, UsageError
 from aisb.render.images import image_names
 from tests.fakes import FakeRunner, said
-from tests.image_values import BOOTSTRAPPED, NODE_FROM_NPM
+from tests.image_values import BOOTSTRAPPED, CERTIFICATE, NODE_FROM_NPM
 from tests.image_world import Heard, make_shop
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from aisb.effects.process import Command
     from aisb.effects.workshop import Workshop
 
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\nb3Vycw==\n-----END CERTIFICATE-----"
 BASE = parse_base_image("bootstrap:trixie")
 SPEC = ImageSpec(BASE, "linux/amd64", ("zsh",))
 YES, NO = said(""), said("", code=1)

@@ -7,14 +7,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.situation import deciding_directories, resolve_project
+from aisb.domain.wanted import Wanted
+from aisb.effects.situation import deciding_directories, look_around, resolve_project, whole_path
+from aisb.effects.sources import Sources
 from aisb.effects.state import Directories
-from aisb.errors import Untrusted
+from aisb.errors import Untrusted, UsageError
+from tests.image_values import CERTIFICATE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 OWN = Directories(runtime="/nowhere/r", cache="/nowhere/c", state="/nowhere/s", config="/nowhere/k")
+WANTED = Wanted(
+    net="none",
+    allow=(),
+    environment=(),
+    install=(),
+    base_image="bootstrap:trixie",
+    ca_bundle="ca.pem",
+    node_origin="",
+    idle_seconds=600,
+)
 
 
 def world(tmp_path: Path) -> tuple[str, dict[str, str]]:
@@ -74,3 +87,29 @@ def test_what_decides_about_a_sandbox_or_runs_outside_of_it() -> None:
         "/c/git",
         "/c/systemd/user",
     ]
+
+
+def test_a_path_is_whole_before_anybody_goes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an image has to be built again, its certificates are read once more, from the root directory."""
+    (tmp_path / "ca.pem").write_text(CERTIFICATE)
+    monkeypatch.chdir(tmp_path)
+
+    question = look_around(WANTED, Sources(), project="", network="", ca_origin="--ca-bundle")
+
+    assert (question.wanted, question.ca_text) == (WANTED._replace(ca_bundle=f"{tmp_path}/ca.pem"), f"{CERTIFICATE}\n")
+
+
+def test_only_a_path_that_begins_here_needs_a_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    assert [whole_path(path, "--ca-bundle") for path in ("", "/x/../ca.pem")] == ["", "/x/../ca.pem"]
+    with pytest.raises(UsageError) as caught:
+        whole_path("ca.pem", "AISB_CA_BUNDLE")
+    assert (caught.value.message, caught.value.hint) == (
+        "AISB_CA_BUNDLE ca.pem: the current directory no longer exists",
+        "write the whole path, or change to a directory that exists",
+    )

@@ -87,9 +87,12 @@ def listen(source: int, said: list[bytes]) -> None:
 
 
 def has_taken_it_in(aisb: int) -> bool:
-    """Whether no signal is waiting for it."""
+    """Whether no signal is waiting for it, or it has ended of one."""
     lines = read(f"/proc/{aisb}/status").splitlines()
-    return not any(line.startswith((b"SigPnd:", b"ShdPnd:")) and int(line.split()[1], 16) for line in lines)
+    # What ends a process without a handler is never taken from those that wait.
+    return any(line.startswith(b"State:\tZ") for line in lines) or not any(
+        line.startswith((b"SigPnd:", b"ShdPnd:")) and int(line.split()[1], 16) for line in lines
+    )
 
 
 def main() -> None:

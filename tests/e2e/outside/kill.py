@@ -11,10 +11,10 @@ Runs on a host, as the account, in a project: kill -9 of aisb at a moment of a r
              NAME      when there is a file of that name
 
 Where TERMINAL is set, aisb has a terminal of its own. With WITH=guard its guardian is killed too. A command in the
-file `hold` is run at the moment, and one in `release` after the kill; with THEN the kill comes at another moment
-after `hold`. Prints JSON: whether the sandbox was there at the kill, seconds from the kill (or the end of `release`)
-to the end of its last process, what is left of the run after all, how the next run ended, and whether the terminal is
-as it was.
+file `hold` is run at the moment, one in `release` after the kill, and one in `gone` when the sandbox's last process
+has ended; with THEN the kill comes at another moment after `hold`. Prints JSON: whether the sandbox was there at the
+kill, seconds from the kill (or the end of `release`) to the end of its last process, what is left of the run after
+all, how the next run ended, and whether the terminal is as it was.
 """
 
 from __future__ import annotations
@@ -141,6 +141,9 @@ def watch(killed: float, runs: set[str]) -> tuple[float, list[str]]:
         found = processes(runs)
         if any(item.inside for item in found):
             last = time.monotonic()
+        elif os.path.exists("gone"):
+            shell("gone")
+            os.unlink("gone")
         left = [item.argv.decode(errors="replace") for item in found] or directories(runs) or containers(runs)
         if not left or now - killed > PATIENCE_SECONDS:
             return round(last - killed, 3), left

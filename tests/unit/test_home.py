@@ -1,0 +1,65 @@
+"""The home volume of a project's first run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.effects.process import Finished
+from aisb.effects.run import Job, need_home
+from aisb.effects.state import Directories
+from aisb.errors import CommandError
+from tests.fakes import FakeRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+YES, NO = Finished(code=0), Finished(code=1)
+IN_TROUBLE = Finished(code=125, stderr=b"Error: volume with name aisb-home-x already exists")
+EXISTS = ("podman", "volume", "exists", "aisb-home-x")
+CREATE = ("podman", "volume", "create", "--label", "aisb.role=home", "aisb-home-x")
+
+
+def make_job(tmp_path: Path) -> Job:
+    return Job(
+        podman="podman",
+        network="pasta",
+        gate_network="pasta",
+        directories=Directories(runtime="/r", cache="/c", state=f"{tmp_path}/state", config="/k"),
+        project="/x",
+        policy_directory="",
+        home_volume="aisb-home-x",
+        command=("true",),
+        environment={},
+        stdin=True,
+        terminal=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        pytest.param((YES,), (EXISTS,), id="there already"),
+        pytest.param((NO, YES), (EXISTS, CREATE), id="made"),
+        pytest.param((NO, IN_TROUBLE, YES), (EXISTS, CREATE, EXISTS), id="made by another run meanwhile"),
+    ],
+)
+def test_a_home_is_made_once(tmp_path: Path, answers: tuple[Finished, ...], asked: tuple[tuple[str, ...], ...]) -> None:
+    """And asked for once: the next run asks nothing."""
+    runner = FakeRunner(*answers)
+
+    need_home(make_job(tmp_path), runner)
+    need_home(make_job(tmp_path), runner)
+
+    assert runner.argvs == list(asked)
+
+
+def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    """Each time, with podman's own words."""
+    with pytest.raises(CommandError, match=r"podman volume create .* exited 125") as caught:
+        need_home(make_job(tmp_path), FakeRunner(NO, IN_TROUBLE, NO))
+
+    assert caught.value.hint == "Error: volume with name aisb-home-x already exists"
+    assert not os.path.exists(f"{tmp_path}/state/homes/aisb-home-x")
