@@ -11,10 +11,11 @@ import _socket
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address, show_authority
-from aisb.domain.rules import HttpRequest, Reason, Verdict
+from aisb.domain.rules import Failure, HttpRequest, Reason, Verdict
 from gate import ports
 from gate.calling import Call
 from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
+from gate.host_call import HostCall
 from gate.identity import proxy_header
 from gate.loop import READ, receive
 from gate.pump import Farewell, Pump
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisb.domain.rules import Engine
-    from gate.ends import ClientEnd, SquidEnd
+    from gate.ends import ClientEnd, HostEnd, SquidEnd
     from gate.ledger import Ledger
     from gate.limits import Bucket
     from gate.loop import Loop
@@ -37,6 +38,11 @@ _HTTP_PORT = 80
 _TUNNEL_IS_UP = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _QUESTION = RESOLVE.encode("ascii") + b" "
 _MAY_BE_RESOLVED = b"AISB/1 200 allowed\r\n\r\n"
+_NOT_BY_URL = "a port of the host is reached without a proxy: its name is in no_proxy"
+_NOBODY_THERE = (
+    b"HTTP/1.1 502 Nobody listens at that port of the host\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
 _NO_SQUID = (
     b"HTTP/1.1 502 The gate's squid does not answer\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n"
     b"Connection: close\r\n\r\n"
@@ -44,7 +50,11 @@ _NO_SQUID = (
 
 
 class Client:
-    """Owns its connection from the first byte to the last; `on_done(self)` when it is closed."""
+    """
+    Owns its connection from the first byte to the last; `on_done(self)` when it is closed.
+
+    `doors` is where aisb listens for each port of the host that the run may reach.
+    """
 
     def __init__(
         self,
@@ -55,6 +65,7 @@ class Client:
         ledger: Ledger,
         bucket: Bucket,
         on_done: Callable[[Client], None],
+        doors: str = "",
     ) -> None:
         self._loop = loop
         self._run = run
@@ -63,6 +74,7 @@ class Client:
         self._ledger = ledger
         self._bucket = bucket
         self._on_done = on_done
+        self._doors = doors
         self._data = b""
         self._paid = False
         self._stop: Callable[[], None] = self._close
@@ -147,10 +159,13 @@ class Client:
                     upgrade=request.upgrade,
                 )
             )
-        if verdict.allowed and self._engine.is_host(request.host):
+        is_host = self._engine.is_host(request.host)
+        if verdict.allowed and is_host and not request.is_tunnel:
+            verdict = Verdict(allowed=False, reason=Reason.BAD_REQUEST, detail=_NOT_BY_URL)
+        if verdict.allowed and is_host:
             # aisb itself leads to ports of the host; squid never does.
-            verdict = Verdict(allowed=False, reason=Reason.NOT_LISTED)
-        if verdict.allowed:
+            self._pass_to_host(request, verdict.rule)
+        elif verdict.allowed:
             self._pass_on(request, verdict.rule, head)
         else:
             refusal = refusal_of(self._run, request.host, request.port, request.method, request.path, verdict)
@@ -193,6 +208,22 @@ class Client:
             door = ports.TLS if is_tls else ports.EXPLICIT
             self._call(door, words, lambda squid, answer: self._on_answer(number, squid, answer, is_tls))
 
+    def _pass_to_host(self, request: Request, rule: str) -> None:
+        """Call the forwarder for this port. What passes then is nobody's to read."""
+        self._leave_loop()
+        number = self._ledger.opened(request, rule)
+
+        def on_host(host: HostEnd | None) -> None:
+            self._join(number, host, self._data, _TUNNEL_IS_UP, sorry=_NOBODY_THERE)
+
+        call = HostCall(self._loop, f"{self._doors}/{request.port}", on_host)
+
+        def stop() -> None:
+            call.cancel()
+            on_host(None)
+
+        self._stop = stop
+
     def _call(self, door: int, words: bytes, then: Callable[[SquidEnd | None, bytes], None]) -> None:
         call = Call(self._loop, door, words, then)
 
@@ -212,14 +243,20 @@ class Client:
             self._join(number, squid, b"", head + end + rest)
 
     def _join(
-        self, number: int, squid: SquidEnd | None, to_squid: bytes, to_client: bytes = b"", is_tls: bool = False
+        self,
+        number: int,
+        squid: SquidEnd | HostEnd | None,
+        to_squid: bytes,
+        to_client: bytes = b"",
+        is_tls: bool = False,
+        sorry: bytes = _NO_SQUID,
     ) -> None:
-        """From here on bytes are passed both ways."""
+        """From here on bytes are passed both ways; where there is nobody to pass them to, the client is told so."""
         if squid is None or not self._send_whole(to_client):
             if squid is not None:
                 squid.close()
-            self._ledger.ended(number, 0, 0)
-            self._say_farewell(_NO_SQUID if squid is None else b"")
+            self._ledger.ended(number, 0, 0, failed="" if squid else Failure.UNANSWERED)
+            self._say_farewell(sorry if squid is None else b"")
             return
         sent_before = len(self._data)
         squid.serve(self._loop, self._socket, must_be_tls=is_tls)

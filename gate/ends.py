@@ -42,6 +42,21 @@ class ClientEnd(_socket.socket):
         return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
+class HostEnd(_socket.socket):
+    """The end that leads to a port of the host: counts, and is otherwise as any socket."""
+
+    taken = 0
+
+    def serve(self, _loop: Loop, _client: ClientEnd, must_be_tls: bool) -> None:
+        """Nothing is to be known of the client."""
+
+    def recv_into(self, buffer: bytearray, nbytes: int = 0, flags: int = 0) -> int:  # type: ignore[override]  # one kind of buffer
+        """As usual."""
+        count = super().recv_into(buffer, nbytes, flags)
+        self.taken += count
+        return count
+
+
 class SquidEnd(_socket.socket):
     """squid's end: counts, holds the client's end back for a moment, and lets no error page into TLS."""
 

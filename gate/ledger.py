@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address
-from aisb.domain.rules import OWN_SUFFIX, Reason, Verdict, honest_request
+from aisb.domain.rules import HOST_NAME, OWN_SUFFIX, Reason, Verdict, honest_request
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -31,21 +31,35 @@ _MOST_NUMBERS = 65535
 
 
 class Passage:
-    """One connection that the bridge has let through to squid."""
+    """One connection that the bridge has let through: to squid, or to a port of the host."""
 
-    __slots__ = ("bytes_in", "bytes_out", "ended", "is_read", "line", "lines", "request", "rule", "started")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "ended",
+        "failed",
+        "is_read",
+        "is_squids",
+        "line",
+        "lines",
+        "request",
+        "rule",
+        "started",
+    )
 
-    def __init__(self, request: Request, rule: str, is_read: bool) -> None:
+    def __init__(self, request: Request, rule: str, is_read: bool, is_squids: bool) -> None:
         self.request = request
         self.rule = rule
         # Whether squid reads what is said in it: over plain HTTP, and inside TLS that it opens.
         self.is_read = is_read
+        self.is_squids = is_squids
         self.started = time.monotonic()
         self.ended = False
         self.lines = 0
         self.line: LogLine | None = None
         self.bytes_out = 0
         self.bytes_in = 0
+        self.failed = ""
 
     @property
     def is_one_decision(self) -> bool:
@@ -58,9 +72,13 @@ class Passage:
         return self.is_read and self.request.port == 443
 
     @property
-    def is_ours(self) -> bool:
-        """A start's own probe is written down as it ends: a short run would have to wait for squid's line about it."""
-        return self.request.host.endswith("." + OWN_SUFFIX)
+    def is_complete(self) -> bool:
+        """
+        Whether nothing more will be said of it once it has ended.
+
+        A start's own probe is written down then too: a short run would have to wait for squid's line about it.
+        """
+        return not self.is_squids or self.request.host.endswith("." + OWN_SUFFIX)
 
 
 class Ledger:
@@ -96,28 +114,31 @@ class Ledger:
         )
 
     def opened(self, request: Request, rule: str) -> int:
-        """A connection goes on to squid; its number, which no other one of the run has meanwhile."""
+        """A connection goes on; its number, which no other one of the run has meanwhile."""
         number = self._last_number
         while True:
             number = number % _MOST_NUMBERS + 1
             if number not in self._passages:
                 break
         self._last_number = number
-        self._passages[number] = Passage(request, rule, self._is_read(request))
+        self._passages[number] = Passage(
+            request, rule, self._is_read(request), is_squids=not self._engine.is_host(request.host)
+        )
         return number
 
     def _is_read(self, request: Request) -> bool:
-        if is_address(request.host):
+        if is_address(request.host) or self._engine.is_host(request.host):
             return False
         return request.port == 80 or (request.port == 443 and self._engine.is_bumped(request.host))
 
-    def ended(self, number: int, bytes_out: int, bytes_in: int) -> None:
-        """A connection has ended, with so many bytes from and to the sandbox."""
+    def ended(self, number: int, bytes_out: int, bytes_in: int, failed: str = "") -> None:
+        """A connection has ended, with so many bytes from and to the sandbox; `failed` before it stood."""
         passage = self._passages[number]
         passage.ended = True
         passage.bytes_out = bytes_out
         passage.bytes_in = bytes_in
-        if passage.is_ours or (passage.is_one_decision and passage.line is not None):
+        passage.failed = failed
+        if passage.is_complete or (passage.is_one_decision and passage.line is not None):
             self._settle(number)
         else:
             self._loop.after(GRACE_SECONDS, lambda: self._settle(number))
@@ -191,7 +212,8 @@ class Ledger:
 
     def _write(self, decision: Decision) -> None:
         # The gate's own name is how a sandbox proves its way out; nobody asked for it.
-        if decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX):
+        is_own = decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX)
+        if is_own and decision.host != HOST_NAME:
             return
         self._audit.write(decision)
 
@@ -208,7 +230,7 @@ def _of_tunnel(passage: Passage) -> Decision:
         reason=reason,
         rule="" if reason else passage.rule,
         named=passage.line.named if passage.line else "",
-        failed=passage.line.failed if passage.line else "",
+        failed=passage.line.failed if passage.line else "" if passage.is_squids else passage.failed,
         bytes_out=passage.bytes_out,
         bytes_in=passage.bytes_in,
         seconds=time.monotonic() - passage.started,

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from gate.loop import Timer
 
 GATE = "/run/aisb/gate/gate.sock"
+# One port a line: what is the host's, and reached on this sandbox's localhost too. Not there where none is.
+HOST_PORTS = "/run/aisb/host-ports"
+HOST_NAME = "host.aisb.internal"
 EXPLICIT_PORT = 3128
 TRANSPARENT_PORT = 3129
 DNS_PORT = 3130
@@ -85,6 +88,10 @@ class Relay:
         """Take in clients that dialled some address and were redirected."""
         self._listen(listener, self._on_transparent)
 
+    def serve_host_port(self, listener: _socket.socket, port: int) -> None:
+        """Take in clients that dialled a port of the host on this sandbox's own localhost."""
+        self._listen(listener, lambda client: self._ask(client, f"{HOST_NAME}:{port}", port))
+
     def serve_questions(self, listener: _socket.socket) -> None:
         """Take in clients that ask for names over TCP."""
 
@@ -135,7 +142,10 @@ class Relay:
             # Somebody dialled the relay's port itself. The gate would say no too.
             self._refuse(client)
             return
-        target = f"{target_of(self._names, address)}:{port}"
+        self._ask(client, f"{target_of(self._names, address)}:{port}", port)
+
+    def _ask(self, client: _socket.socket, target: str, port: int) -> None:
+        """Ask the gate for what a client dialled."""
 
         def on_dialled(gate: _socket.socket | None) -> None:
             if gate is None:
@@ -282,6 +292,16 @@ def bind(kind: int, port: int) -> list[_socket.socket]:
     return sockets
 
 
+def host_ports() -> list[int]:
+    """The ports of the host that are to be reached on localhost. The relay's own are left out: they are taken."""
+    try:
+        with open(HOST_PORTS, "rb", buffering=0) as file:
+            ports = [int(line) for line in file.read().split()]
+    except FileNotFoundError:
+        return []
+    return [port for port in ports if port not in (EXPLICIT_PORT, TRANSPARENT_PORT, DNS_PORT)]
+
+
 def has_v6() -> bool:
     """Whether this network namespace has an IPv6 address at all."""
     try:
@@ -331,6 +351,7 @@ def main() -> None:
         explicit = bind(_socket.SOCK_STREAM, EXPLICIT_PORT)
         transparent = bind(_socket.SOCK_STREAM, TRANSPARENT_PORT)
         packets = bind(_socket.SOCK_DGRAM, DNS_PORT)
+        of_host = [(socket, port) for port in host_ports() for socket in bind(_socket.SOCK_STREAM, port)]
         # Last: the launcher takes this one for the sign that all are bound.
         questions = bind(_socket.SOCK_STREAM, DNS_PORT)
     except OSError as error:
@@ -345,6 +366,8 @@ def main() -> None:
         relay.serve_explicit(socket)
     for socket in transparent:
         relay.serve_transparent(socket)
+    for socket, port in of_host:
+        relay.serve_host_port(socket, port)
     for socket in questions:
         relay.serve_questions(socket)
     for socket in packets:

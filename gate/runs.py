@@ -39,6 +39,8 @@ _EVENTS_A_TURN = 32
 _LIMITS = Limits()
 # Beside the run's socket, in the directory that its sandbox sees.
 CERTIFICATE_NAME = "ca.pem"
+# Where aisb listens for ports of the host; beside that directory, so that the sandbox does not see it.
+DOORS = "h"
 
 
 class Run:
@@ -62,6 +64,7 @@ class Run:
         self._has_room = has_room
         self._bucket = Bucket(limits)
         self._path = f"{directory}/s/gate.sock"
+        self._doors = f"{directory}/{DOORS}"
         self._audit = Audit(f"{directory}/audit.jsonl", run)
         self._ledger = Ledger(loop, self._audit, engine)
         try:
@@ -118,7 +121,8 @@ class Run:
 
     def _take_in(self, socket: ClientEnd) -> None:
         is_one_too_many = len(self._clients) >= self._limits.at_once
-        client = Client(self._loop, self._run, socket, self._engine, self._ledger, self._bucket, self._on_done)
+        own = self._loop, self._run, socket, self._engine, self._ledger, self._bucket
+        client = Client(*own, self._on_done, self._doors)
         self._clients.add(client)
         if is_one_too_many:
             client.refuse_at_once()

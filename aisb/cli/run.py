@@ -233,6 +233,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         net=plan.net,
         names=plan.names,
         addresses=plan.addresses,
+        host_ports=len(plan.host_ports),
         gate=plan.gate_key[:12],
         warm=gate is not None and gate.warm,
     )

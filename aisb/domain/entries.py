@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from aisb.domain.addresses import AddressEntry, Network, carries_v4
 from aisb.domain.entry_kinds import (
     ADDRESS_FORMS,
+    HOST_PORT_FORM,
     LATER,
-    NO_HOST_PORTS,
     NO_PRESETS,
     RULE_FORM,
     Entry,
@@ -160,7 +160,7 @@ def _refuse_what_is_like_a_rule(text: str) -> None:
 
 def _parse_host_port(text: str) -> HostPortEntry | None:
     match = _HOST_PORT.fullmatch(text)
-    return HostPortEntry(_port(text, match["port"], NO_HOST_PORTS)) if match else None
+    return HostPortEntry(_port(text, match["port"], HOST_PORT_FORM)) if match else None
 
 
 def _parse_address(text: str) -> AddressEntry | None:
@@ -179,7 +179,7 @@ def _address(text: str, address: str, port: int | None) -> AddressEntry:
     except ValueError as error:
         raise _refused(text, f"{address} is not an address or a network", ADDRESS_FORMS) from error
     if network.network_address.is_loopback:
-        raise _refused(text, "the sandbox has a loopback of its own", NO_HOST_PORTS)
+        raise _refused(text, "the sandbox has a loopback of its own", HOST_PORT_FORM)
     why = _why_no_destination(network, address)
     if why:
         raise _refused(text, why, ADDRESS_FORMS)
@@ -249,7 +249,7 @@ def _is_a_port(text: str) -> bool:
 
 def _refuse_what_means_too_much(text: str, host: str, match: str) -> None:
     if host == "localhost" or host.endswith(".localhost"):
-        raise _refused(text, "the sandbox has a localhost of its own", NO_HOST_PORTS)
+        raise _refused(text, "the sandbox has a localhost of its own", HOST_PORT_FORM)
     if host == OWN_SUFFIX or host.endswith("." + OWN_SUFFIX):
         raise _refused(text, f"names below {OWN_SUFFIX} are aisb's own", "leave it out")
     if match != EXACT and _is_public_suffix(host):

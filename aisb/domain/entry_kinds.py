@@ -15,7 +15,7 @@ ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, 
 RULE_FORM = "write: GET,HEAD example.com/path/**, with * for one part of the path and ** for any rest"
 # Parts of the grammar that nothing enforces yet: no advice may lead there.
 NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
-NO_HOST_PORTS = "this version reaches no port of this host yet: start that server inside the sandbox"
+HOST_PORT_FORM = "write: host:3000 for a server on this machine; one inside the sandbox needs no entry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +58,4 @@ Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | Rule
 # What is part of the grammar but not enforced yet: what it is called, and what to do instead.
 LATER: Mapping[type, tuple[str, str]] = {
     PresetEntry: ("presets", NO_PRESETS),
-    HostPortEntry: ("ports of this host", NO_HOST_PORTS),
 }

@@ -109,6 +109,7 @@ GATE_PROGRAMS = (
         "ends",
         "heads",
         "helper",
+        "host_call",
         "identity",
         "judging",
         "ledger",

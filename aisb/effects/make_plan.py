@@ -111,6 +111,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         policy_lines=policy_lines(policy),
         names=len(egress.names) + len(egress.rules),
         addresses=len(egress.addresses),
+        host_ports=egress.host_ports,
         sandbox_image=images.sandbox,
         gate_image=images.gate,
         seccomp=seccomp,
@@ -135,9 +136,12 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
     )
     if set(identity_files) != set(IDENTITY_FILES):
         raise AssertionError("each identity file is mounted, and each mounted one is rendered")
+    ports = policy.egress.host_ports
+    host_ports = {"host-ports": "".join(f"{port}\n" for port in ports)} if ports else {}
     return {
         **certificates,
         **identity_files,
+        **host_ports,
         "mode": f"{policy.net}\n",
         "mounts": sandbox.mount_targets(targets),
         "policy.json": policy_json(policy.egress),

@@ -29,6 +29,7 @@ class Plan(NamedTuple):
     policy_lines: str
     names: int
     addresses: int
+    host_ports: tuple[int, ...]
     sandbox_image: str
     gate_image: str
     seccomp: str

@@ -11,6 +11,7 @@ from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
+from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.session import (
     Session,
@@ -118,12 +119,13 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
         kill = partial(kill_first_process, session.pid_file)
         with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
             open_session(parent, session.run, files, plan.seccomp)
-            with let_through():
-                need_own_cover(job, session)
-                if gate:
-                    open_run(gate, session.run)
-                on_ready(gate)
-            outcome = _attached(job, plan, session, gate, runner, descriptor, remove)
+            with host_doors(session, plan.host_ports):
+                with let_through():
+                    need_own_cover(job, session)
+                    if gate:
+                        open_run(gate, session.run)
+                    on_ready(gate)
+                outcome = _attached(job, plan, session, gate, runner, descriptor, remove)
             return Ended(outcome, _lines(tidy()))
 
 

@@ -29,6 +29,11 @@ class Session(NamedTuple):
         return f"{self.path}/pid"
 
     @property
+    def doors(self) -> str:
+        """Where we listen for the gate, a socket for each port of the host; seen by no sandbox."""
+        return f"{self.path}/h"
+
+    @property
     def sockets(self) -> str:
         """Mounted read-only at /run/aisb/gate; the gate makes the socket in it."""
         return f"{self.path}/s"

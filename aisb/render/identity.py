@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 RESOLVER = "198.18.0.1"
 PROXY = "http://127.0.0.1:3128"
-NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0"
+# What is the sandbox's own, and what aisb itself leads to.
+NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal"
 CA_BUNDLE = "/run/user/1000/aisb/ca-bundle.pem"
 # The launcher writes it beside the bundle: wget has a setting for certificates, and a variable for its settings alone.
 WGETRC = "/run/user/1000/aisb/wgetrc"

@@ -39,6 +39,7 @@ class StartView(NamedTuple):
     net: str
     names: int
     addresses: int
+    host_ports: int
     gate: str
     warm: bool
 
@@ -65,7 +66,8 @@ def _reachable(view: StartView) -> str:
         )
     names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
     addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
-    return f"allow {names}, {addresses}; gate {view.gate} {'warm' if view.warm else 'started'}"
+    ports = f", {view.host_ports} {'port' if view.host_ports == 1 else 'ports'} of this host" if view.host_ports else ""
+    return f"allow {names}, {addresses}{ports}; gate {view.gate} {'warm' if view.warm else 'started'}"
 
 
 def _short(path: str, home: str) -> str:

@@ -39,7 +39,7 @@ NOT_AN_ADDRESS = (
 )  # fmt: skip
 # Part of the grammar; nothing enforces them yet.
 LATER = (
-    "@npm", "host:11434",
+    "@npm",
 )  # fmt: skip
 ACCEPTED = {
     "x.test": "x.test",

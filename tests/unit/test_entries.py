@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aisb.domain.entries import parse_entries, parse_entry, split_entries
-from aisb.domain.entry_kinds import ADDRESS_FORMS, NO_HOST_PORTS, NO_PRESETS, RULE_FORM
+from aisb.domain.entry_kinds import ADDRESS_FORMS, HOST_PORT_FORM, NO_PRESETS, RULE_FORM
 from aisb.domain.policy import parse_allow
 from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError
@@ -83,7 +83,7 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("https://x.test/", NOT_A_NAME, "write: x.test"),
         ("https://user:secret@x.test:8443/path?query", NOT_A_NAME, "write: x.test:8443"),
         ("exact:https://x.test/", NOT_A_NAME, "write: exact:x.test"),
-        ("https://localhost:3000/", NOT_A_NAME, NO_HOST_PORTS),
+        ("https://localhost:3000/", NOT_A_NAME, HOST_PORT_FORM),
         ("https://10.0.0.5/", NOT_A_NAME, "write: 10.0.0.5"),
         ("ssh://git@x.test/me/repo.git", NOT_A_NAME, "write: x.test:22"),
         ("git@x.test:me/repo.git", NOT_A_NAME, "write: x.test:22"),
@@ -101,11 +101,11 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("preset:npm", "'preset:' begins no entry", NO_PRESETS),
         ("@NPM", "a preset is @ and a lower-case name", NO_PRESETS),
         ("foo:bar", "'foo:' begins no entry", "write: example.com, exact:example.com or below:example.com"),
-        ("localhost", LOCALHOST, NO_HOST_PORTS),
-        ("localhost:3000", LOCALHOST, NO_HOST_PORTS),
-        ("127.0.0.1:3000", LOOPBACK, NO_HOST_PORTS),
-        ("::1", LOOPBACK, NO_HOST_PORTS),
-        ("host:x", "'x' is not a port (1 to 65535)", NO_HOST_PORTS),
+        ("localhost", LOCALHOST, HOST_PORT_FORM),
+        ("localhost:3000", LOCALHOST, HOST_PORT_FORM),
+        ("127.0.0.1:3000", LOOPBACK, HOST_PORT_FORM),
+        ("::1", LOOPBACK, HOST_PORT_FORM),
+        ("host:x", "'x' is not a port (1 to 65535)", HOST_PORT_FORM),
         ("::ffff:10.0.0.1", "this is an IPv4 address in IPv6 clothes", ADDRESS_FORMS),
         ("10.0.0.256", "10.0.0.256 is not an address or a network", ADDRESS_FORMS),
         ("10.0.0.1:0", "'0' is not a port (1 to 65535)", ADDRESS_FORMS),
@@ -114,7 +114,7 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("224.0.0.1", "224.0.0.1 is no address to connect to", ADDRESS_FORMS),
         ("GET a_/x", "'a_' is not a host name", RULE_FORM),
         ("GET a.test:8080/x", "'a.test:8080' is not a host name", RULE_FORM),
-        ("GET localhost/x", LOCALHOST, NO_HOST_PORTS),
+        ("GET localhost/x", LOCALHOST, HOST_PORT_FORM),
         ("GET x.aisb.internal/x", "names below aisb.internal are aisb's own", "leave it out"),
         ("FOO a.test/x", "FOO is none of DELETE GET HEAD OPTIONS PATCH POST PUT", RULE_FORM),
         ("GET a.test/x?y", "the query is no part of a path", RULE_FORM),
@@ -163,7 +163,6 @@ def test_a_port_alone_is_refused_with_the_host_before_it(argument: str, refused:
     ("entry", "what", "hint"),
     [
         ("@npm", "presets", NO_PRESETS),
-        ("host:11434", "ports of this host", NO_HOST_PORTS),
     ],
 )
 def test_what_is_not_enforced_is_refused_with_what_to_do_instead(entry: str, what: str, hint: str) -> None:

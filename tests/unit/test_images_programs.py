@@ -71,4 +71,5 @@ def test_every_program_of_the_containers_is_in_an_image() -> None:
     listed = {program.source for role in (SANDBOX, GATE) for program in PROGRAMS[role]}
     there = {f"gate/{name}" for name in os.listdir(asset_path("gate")) if name.endswith(".py")}
 
-    assert there - listed == set()
+    # This one runs on the host, beside aisb.
+    assert there - listed == {"gate/host_ports.py"}

@@ -18,6 +18,7 @@ VIEW = StartView(
     net="allow",
     names=2,
     addresses=0,
+    host_ports=0,
     gate="7f3c1a902b44",
     warm=True,
 )
@@ -41,6 +42,14 @@ VIEW = StartView(
                 "allow 1 name, 1 address; gate 7f3c1a902b44 started",
             ),
             id="a cold gate",
+        ),
+        pytest.param(
+            VIEW._replace(names=0, host_ports=2),
+            (
+                "~/src/billing -> /project (rw), home aisb-home-billing-3f2a19",
+                "allow 0 names, 0 addresses, 2 ports of this host; gate 7f3c1a902b44 warm",
+            ),
+            id="ports of the host",
         ),
         pytest.param(
             VIEW._replace(project="/data/p", named="/home/ada/p"),
