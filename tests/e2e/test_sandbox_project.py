@@ -136,7 +136,6 @@ def test_in_a_deleted_directory_only_a_run_of_it_is_refused(lab: Lab) -> None:
         "aisb -q --net none --project /home/aisb-lab/login/elsewhere -- pwd": (0, "/project\n", ""),
         "aisb -q --net none --no-cwd --ca-bundle ca.pem -- true": (2, "", NO_WHOLE_PATH),
         "aisb build --ca-bundle ca.pem": (2, "", NO_WHOLE_PATH),
-        "env SSL_CERT_FILE=ca.pem aisb build -q": (0, None, ""),
         "aisb --version": (0, None, ""),
         "aisb version": (0, None, ""),
         "aisb --help": (0, None, ""),

@@ -259,6 +259,20 @@ def test_a_bundle_without_certificates_is_refused(tmp_path: Path) -> None:
         read_lent(FakeRunner(said("")), {"HOME": "/nonexistent"}, str(tmp_path / "x.pem"))
 
 
+def test_a_variable_that_begins_in_a_directory_that_is_gone_names_no_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (tmp_path / "ca.pem").write_text(CERTIFICATE)
+    environ = {"HOME": "/nonexistent", "SSL_CERT_FILE": "ca.pem"}
+
+    lent = read_lent(FakeRunner(said("")), environ, f"{tmp_path}/ca.pem")
+
+    assert lent.certificates.endswith(f"{CERTIFICATE}\n")
+
+
 def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
     """A folder that nobody holds, once it is a minute old; a held one and a new one stay."""
     parent = str(tmp_path / "contexts")
