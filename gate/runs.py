@@ -18,6 +18,7 @@ from gate.ledger import Ledger
 from gate.limits import Bucket, Limits
 from gate.listening import accept, listen_at, remove
 from gate.loop import READ
+from gate.origins import Origins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,8 @@ _EVENTS_A_TURN = 32
 _LIMITS = Limits()
 # Beside the run's socket, in the directory that its sandbox sees.
 CERTIFICATE_NAME = "ca.pem"
+# In the run's own directory, which no sandbox sees.
+ORIGINS_NAME = "origins.json"
 
 
 class Run:
@@ -53,6 +56,7 @@ class Run:
         has_room: Callable[[], bool],
         limits: Limits = _LIMITS,
     ) -> None:
+        origins = Origins.read(f"{directory}/{ORIGINS_NAME}")
         self._loop = loop = loop.share(_EVENTS_A_TURN)
         self._run = run
         self._engine = engine
@@ -63,7 +67,7 @@ class Run:
         self._bucket = Bucket(limits)
         self._path = f"{directory}/s/gate.sock"
         self._audit = Audit(f"{directory}/audit.jsonl", run)
-        self._ledger = Ledger(loop, self._audit, engine)
+        self._ledger = Ledger(loop, self._audit, engine, origins)
         try:
             # The sandbox's users are others than ours: who may come near is decided by the directory.
             self._listener = listen_at(self._path, 0o666, _BACKLOG)

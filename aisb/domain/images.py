@@ -118,6 +118,7 @@ GATE_PROGRAMS = (
         "listening",
         "log_listener",
         "loop",
+        "origins",
         "ports",
         "proof",
         "pump",
