@@ -30,6 +30,8 @@ class Decision(NamedTuple):
     rule: str
     # Which of its host's rules that is, from 1; 0 for an entry, and where none decided.
     rule_index: int = 0
+    # Where that was written: a flag, or file:line.
+    origin: str = ""
     # The entry that would have allowed it.
     add: str = ""
     # The other name, where two did not agree.
@@ -67,9 +69,11 @@ class Audit:
             self._left = 0
         self._left -= len(line)
         try:
-            os.write(self._descriptor, line)
+            is_whole = os.write(self._descriptor, line) == len(line)
         except OSError:
-            # A full disk costs the record, not the gate.
+            is_whole = False
+        if not is_whole:
+            # A full disk costs the record, not the gate. After half a line nothing more: it would be one with the next.
             self._left = 0
 
     def close(self) -> None:
@@ -88,6 +92,7 @@ class Audit:
             "reason": decision.reason,
             "rule": decision.rule,
             **({"rule_index": decision.rule_index} if decision.rule_index else {}),
+            **({"origin": decision.origin[:_LONGEST_TEXT]} if decision.origin else {}),
             **({"add": decision.add} if decision.add else {}),
             **({"named": decision.named[:_LONGEST_TEXT]} if decision.named else {}),
             **({"failed": decision.failed} if decision.failed else {}),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gate.audit import Audit
     from gate.heads import Request
     from gate.loop import Loop
+    from gate.origins import Origins
     from gate.refusal import Refusal
     from gate.squid_log import LogLine
 
@@ -84,10 +85,11 @@ class Passage:
 class Ledger:
     """The open connections of a run by their numbers, and the audit that they end up in."""
 
-    def __init__(self, loop: Loop, audit: Audit, engine: Engine) -> None:
+    def __init__(self, loop: Loop, audit: Audit, engine: Engine, origins: Origins) -> None:
         self._loop = loop
         self._audit = audit
         self._engine = engine
+        self._origins = origins
         self._passages: dict[int, Passage] = {}
         self._last_number = 0
         self._on_empty: Callable[[], None] | None = None
@@ -215,7 +217,8 @@ class Ledger:
         is_own = decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX)
         if is_own and decision.host != HOST_NAME:
             return
-        self._audit.write(decision)
+        origin = self._origins.of(decision.host, decision.port, decision.rule, decision.rule_index)
+        self._audit.write(decision._replace(origin=origin))
 
 
 def _of_tunnel(passage: Passage) -> Decision:

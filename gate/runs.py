@@ -18,6 +18,7 @@ from gate.ledger import Ledger
 from gate.limits import Bucket, Limits
 from gate.listening import accept, listen_at, remove
 from gate.loop import READ
+from gate.origins import Origins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,8 @@ _LIMITS = Limits()
 CERTIFICATE_NAME = "ca.pem"
 # Where aisb listens for ports of the host; beside that directory, so that the sandbox does not see it.
 DOORS = "h"
+# In the run's own directory, which no sandbox sees.
+ORIGINS_NAME = "origins.json"
 
 
 class Run:
@@ -55,6 +58,7 @@ class Run:
         has_room: Callable[[], bool],
         limits: Limits = _LIMITS,
     ) -> None:
+        origins = Origins.read(f"{directory}/{ORIGINS_NAME}")
         self._loop = loop = loop.share(_EVENTS_A_TURN)
         self._run = run
         self._engine = engine
@@ -66,7 +70,7 @@ class Run:
         self._path = f"{directory}/s/gate.sock"
         self._doors = f"{directory}/{DOORS}"
         self._audit = Audit(f"{directory}/audit.jsonl", run)
-        self._ledger = Ledger(loop, self._audit, engine)
+        self._ledger = Ledger(loop, self._audit, engine, origins)
         try:
             # The sandbox's users are others than ours: who may come near is decided by the directory.
             self._listener = listen_at(self._path, 0o666, _BACKLOG)

@@ -34,6 +34,7 @@ run:      run          the agent or a command (the default; aisb run --help)
 policy:   init         write .ai-sandbox/allow for the project that is here
           policy       what may be reached: policy check TARGET, policy show
           trust        look at a project's .ai-sandbox, and let it count
+          logs         what a run was allowed and refused
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Programs of the image, which a host need not have.
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
-_LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "inspect", "logs", "ps", "status", "stop", "up"})
+_LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "inspect", "ps", "status", "stop", "up"})
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.

@@ -250,6 +250,8 @@ def _finish(request: Request, ended: Ended, clock: Clock) -> int:
     if not request.has("quiet"):
         for line in denial_lines(ended.audit):
             say(line)
+    if ended.fault:
+        say(f"warning: {ended.fault}")
     if request.has("timings"):
         clock.mark("clean-up")
         for line in timing_lines(sorted([*clock.marks, *ended.outcome.phases.items()], key=lambda mark: mark[1])):

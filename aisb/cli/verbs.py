@@ -164,6 +164,23 @@ def trust(
     return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
 
 
+@app.command(cls=_Verb, context_settings=_HELP)
+def logs(
+    run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
+    follow: bool = typer.Option(False, "--follow", "-f", help="go on until the run ends"),
+    denied: bool = typer.Option(False, "--denied", help="only what was refused"),
+    json: bool = typer.Option(False, "--json", help="the lines as they were written"),
+    summary: bool = typer.Option(False, "--summary", help="each destination, and the entry that would allow it"),
+    since: str = typer.Option("", metavar="TIME", help="from then on: 30m, 2h, 1d ago, or 2026-01-31T09:30 (UTC)"),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+) -> Any:  # noqa: ANN401 - typer looks the name of the type up, and has none for what is left to be done
+    """Show what a run of this project was allowed and refused, also while it runs."""
+    from aisb.cli.logs import Wish, logs_verb
+
+    wish = Wish(follow=follow, denied=denied, json=json, summary=summary, since=since)
+    return lambda: logs_verb(run, project, wish)
+
+
 def _origins(context: typer.Context, *names: str) -> dict[str, str]:
     """Where the value of each option came from: its flag or its variable."""
     sources = {name: context.get_parameter_source(name.replace("-", "_")) for name in names}
@@ -179,7 +196,9 @@ def run_verb(verb: str, words: list[str]) -> int:
     except _UNREADABLE as error:
         raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=f"see: aisb {verb} --help") from error
     answer(printed.getvalue())
-    return code if isinstance(code, int) else 0
+    # What a verb leaves to be done prints as it goes.
+    done = code() if callable(code) else code
+    return done if isinstance(done, int) else 0
 
 
 def _sentence(text: str) -> str:

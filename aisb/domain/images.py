@@ -119,6 +119,7 @@ GATE_PROGRAMS = (
         "listening",
         "log_listener",
         "loop",
+        "origins",
         "ports",
         "proof",
         "pump",

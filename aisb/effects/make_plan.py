@@ -12,6 +12,7 @@ from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
+from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
 from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow
 from aisb.effects.build import BuildRequest, build_images
@@ -118,6 +119,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         session_files=session_files(policy, question),
         gate_files=gate_conf,
         gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        origins=origins_json(policy) if gate_conf else "",
         notes=policy_notes(policy),
     )
 

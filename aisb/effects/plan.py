@@ -36,6 +36,7 @@ class Plan(NamedTuple):
     session_files: dict[str, str]
     gate_files: dict[str, str]
     gate_key: str
+    origins: str
     notes: tuple[str, ...]
 
 

@@ -13,6 +13,7 @@ from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
+from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
 from aisb.effects.session import (
     Session,
     close_session,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from aisb.effects.state import Directories
 
 _REMOVE_SECONDS = 30
+# As gate/runs.py reads it.
+ORIGINS = "origins.json"
 # A gate answers in 0.2 s, the time in which squid's last words come. The guardian has promised to be quick.
 _CLOSE_SECONDS = 5.0
 _GUARDIAN_SECONDS = 1.0
@@ -78,6 +81,8 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     audit: tuple[str, ...]
+    # Why the record could not be kept, "" where it was.
+    fault: str = ""
 
 
 def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
@@ -118,7 +123,7 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
         tidy = partial(_tidy, gate, session, job.directories.state)
         kill = partial(kill_first_process, session.pid_file)
         with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
-            open_session(parent, session.run, files, plan.seccomp)
+            open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, session.run))
             with host_doors(session, plan.host_ports):
                 with let_through():
                     need_own_cover(job, session)
@@ -126,7 +131,8 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
                         open_run(gate, session.run)
                     on_ready(gate)
                 outcome = _attached(job, plan, session, gate, runner, descriptor, remove)
-            return Ended(outcome, _lines(tidy()))
+            kept = tidy()
+            return Ended(outcome, kept.lines or tuple(read_lines(kept.path) if kept.path else ()), kept.fault)
 
 
 def _attached(
@@ -175,6 +181,11 @@ def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
     for session in orphans(parent):
         _remove(remove_command(job.podman, session.run), runner)
         _tidy(gate, session, job.directories.state)
+
+
+def own_files(job: Job, plan: Plan, run: str) -> dict[str, str]:
+    """What the record of a run needs to know and its sandbox need not."""
+    return {ABOUT: about(run, job.project), ORIGINS: plan.origins} if plan.origins else {}
 
 
 def identities(job: Job) -> dict[str, str]:
@@ -271,9 +282,9 @@ def home_argv(podman: str, volume: str) -> tuple[str, ...]:
     return (podman, "volume", "create", "--label", "aisb.role=home", volume)
 
 
-def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLOSE_SECONDS) -> str:
+def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLOSE_SECONDS) -> Kept:
     """
-    Take away what a run has left on the host; its audit's new path, "" where there is none.
+    Take away what a run has left on the host, but for its record.
 
     The gate closes the run first, and what it wrote down is moved to the run's record.
     """
@@ -281,24 +292,6 @@ def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLO
         # A gate that died meanwhile has written what it could.
         with contextlib.suppress(AisbError):
             close_run(gate, session.run, seconds)
-    audit = _keep_audit(session, state)
+    kept = keep_record(session, state)
     close_session(session)
-    return audit
-
-
-def _lines(path: str) -> tuple[str, ...]:
-    if not path:
-        return ()
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return tuple(file)
-
-
-def _keep_audit(session: Session, state: str) -> str:
-    """Move what the gate wrote down to the run's record; its new path, "" where there is none."""
-    source = f"{session.path}/audit.jsonl"
-    if not os.path.exists(source):
-        return ""
-    import shutil
-
-    record = make_private(f"{state}/runs/{session.run}")
-    return str(shutil.move(source, f"{record}/audit.jsonl"))
+    return kept

@@ -49,9 +49,11 @@ def session_at(parent: str, run: str) -> Session:
     return Session(run, f"{parent}/{run}")
 
 
-def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) -> Session:
+def open_session(
+    parent: str, run: str, files: Mapping[str, str], seccomp: str, own: Mapping[str, str] | None = None
+) -> Session:
     """
-    Make the directory of a run and write its files.
+    Make the directory of a run and write its files; those of its `own` are for aisb and the gate, not for the sandbox.
 
     Root in the sandbox is a subordinate id without DAC_OVERRIDE, so what it reads is world-readable;
     the runtime directory above is 0700.
@@ -64,8 +66,8 @@ def open_session(parent: str, run: str, files: Mapping[str, str], seccomp: str) 
         os.chmod(directory, mode)
     for name, text in files.items():
         _write_public(f"{session.files}/{name}", text)
-    _write_public(f"{session.path}/seccomp.json", seccomp)
-    _write_public(f"{session.path}/owner", this_process())
+    for name, text in {"seccomp.json": seccomp, **(own or {}), "owner": this_process()}.items():
+        _write_public(f"{session.path}/{name}", text)
     return session
 
 
@@ -86,6 +88,17 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def is_over(session: Session) -> bool:
+    """Whether the run's directory is gone, or its aisb."""
+    return not os.path.exists(f"{session.path}/owner") or _is_orphan(f"{session.path}/owner")
+
+
+def sessions_of_gates(runtime: str) -> list[Session]:
+    """Every session that has a gate, whether its aisb runs or not."""
+    parents = [f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g")]
+    return [session_at(parent, run) for parent in parents for run in _names(parent)]
 
 
 def orphans(parent: str) -> list[Session]:

@@ -7,16 +7,15 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import canonical_host, show_authority
-from aisb.domain.rules import CUT_OFF, PROBED, SENTENCES, WEB_PORTS, Reason, entry_for
-from aisb.errors import UsageError
+from aisb.domain.hosts import show_authority
+from aisb.domain.rules import CUT_OFF, PROBED, SENTENCES, Reason
+from aisb.render.cures import cure_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _MOST = 20
 _FULL = "the record of this run is full: what came later is not in it, nor below"
-_CURABLE = (Reason.NOT_LISTED, Reason.PORT, Reason.DNS, Reason.DIRECT_ADDRESS)
 
 
 class _Event(NamedTuple):
@@ -109,18 +108,13 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
 def _denial(record: dict[str, object]) -> _Event:
     event = _place_and(record, "reason")
     add = record.get("add")
-    is_rule = (
-        event.what in (Reason.METHOD, Reason.PATH) and isinstance(add, str) and add.isascii() and add.isprintable()
-    )
-    return event._replace(add=str(add)) if is_rule else event
+    return event._replace(add=add) if event.what in (Reason.METHOD, Reason.PATH) and isinstance(add, str) else event
 
 
 def _denial_line(event: _Event, times: str) -> str:
-    host, port, reason, entry = event
-    if reason in _CURABLE and _is_host(host):
-        entry = entry_for(host, port or WEB_PORTS[0])
-    is_taken = entry and _is_taken(entry)
-    cure = f"to allow it, add: --allow {_quoted(entry)}" if is_taken else "no entry would allow this"
+    host, port, reason, add = event
+    entry = cure_of(host, port, reason, add)
+    cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 
@@ -130,32 +124,6 @@ def _failure_line(event: _Event, times: str) -> str:
 
 def _where(event: _Event) -> str:
     return show_authority(event.host, event.port) if event.port else event.host
-
-
-def _quoted(entry: str) -> str:
-    # Only here: the module costs a start some milliseconds.
-    from shlex import quote
-
-    return quote(entry)
-
-
-def _is_host(host: str) -> bool:
-    """Whether this is a name or an address in canonical form: what is proposed may be pasted into a shell."""
-    try:
-        return canonical_host(host) == host
-    except ValueError:
-        return False
-
-
-def _is_taken(entry: str) -> bool:
-    # Loading the list of names below which are many owners takes a while: only where there is an entry to propose.
-    from aisb.domain.entries import parse_entry
-
-    try:
-        parse_entry(entry)
-    except UsageError:
-        return False
-    return True
 
 
 def _record(line: str) -> dict[str, object]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.entries import parse_entries, parse_entry
-from aisb.domain.entry_kinds import LATER
+from aisb.domain.entry_kinds import LATER, RULE_FORM
 from aisb.domain.hosts import canonical_name, parse_authority, show_authority
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import MATCHES, Engine, NameEntry
 from aisb.errors import UsageError
 
+RULE_EXAMPLE = "GET,HEAD example.com/path/**"
 labels = st.sampled_from(["a", "b", "api", "x-1", "test"])
 names = st.lists(labels, min_size=2, max_size=5).map(".".join)
 entries = st.builds(
@@ -38,6 +40,10 @@ pieces = st.sampled_from([
 ])  # fmt: skip
 
 
+def test_the_form_of_rules_holds_one() -> None:
+    assert RULE_FORM.startswith(f"write: {RULE_EXAMPLE}, ")
+
+
 def hint_for(text: str) -> str:
     try:
         parse_entries(text)
@@ -47,11 +53,14 @@ def hint_for(text: str) -> str:
 
 
 @given(st.lists(pieces, max_size=6).map("".join))
+@example("GET exact:/")
+@example("GET http://a.test/x")
 def test_what_a_refusal_says_to_write_is_enforced(text: str) -> None:
     """Advice never leads from one refusal to the next."""
     hint = hint_for(text)
     if hint.startswith("write: "):
-        advised = hint.split()[1].rstrip(",")
+        # Of what holds a blank the whole is meant: a rule, in quotes or as the form of all rules.
+        advised = RULE_EXAMPLE if hint == RULE_FORM else shlex.split(hint)[1].rstrip(",")
         assert not {type(entry) for entry in parse_entries(advised)} & set(LATER), hint
 
 

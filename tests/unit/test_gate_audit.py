@@ -30,8 +30,11 @@ def test_a_decision_is_one_line_with_all_that_is_known(tmp_path: Path) -> None:
     audit.write(ALLOWED)
     audit.write(DENIED)
     audit.write(ALLOWED._replace(failed="unresolved"))
+    audit.write(ALLOWED._replace(origin=".ai-sandbox/allow:3"))
 
-    allowed, denied, failed = lines_of(path)
+    allowed, denied, failed, written = lines_of(path)
+    assert written.pop("origin") == ".ai-sandbox/allow:3"
+    assert written.keys() == allowed.keys()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(allowed.pop("time")))
     denied.pop("time")
     assert failed.pop("failed") == "unresolved"
@@ -46,7 +49,7 @@ def test_a_decision_is_one_line_with_all_that_is_known(tmp_path: Path) -> None:
             "reason": "name-mismatch", "rule": "", "named": "c.test", "bytes_out": 0, "bytes_in": 0, "seconds": 0.0,
         },
     )  # fmt: skip
-    assert (audit.allowed, audit.denied) == (2, 1)
+    assert (audit.allowed, audit.denied) == (3, 1)
 
 
 def test_only_the_caller_can_read_it(tmp_path: Path) -> None:
@@ -103,3 +106,18 @@ def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
         audit.write(ALLOWED)
 
     assert audit.allowed == 3
+
+
+def test_nothing_follows_half_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk may be full in the middle of one: the next would be one with it, and neither could be read. (C64)"""
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(str(path), "1a2b3c4d")
+    audit.write(ALLOWED)
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, data[:10]))
+    audit.write(ALLOWED)
+    monkeypatch.undo()
+    audit.write(ALLOWED)
+
+    first, rest = path.read_bytes().split(b"\n")
+    assert (json.loads(first)["host"], rest, audit.allowed) == ("a.test", first[:10], 3)

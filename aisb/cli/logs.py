@@ -1,0 +1,151 @@
+"""`aisb logs`: what a run was allowed and refused, while it runs and afterwards."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.cli.output import answer, say
+from aisb.domain.records import Record, is_wanted, parse_since, read_record
+from aisb.effects.records import follow, recorded
+from aisb.effects.state import preview_directories
+from aisb.errors import UsageError
+from aisb.render.log import log_line, summary_lines, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from aisb.effects.records import Recorded
+
+# A line is seen that much later at most.
+_PAUSE_MILLISECONDS = 500
+# Where nobody knows yet which destinations come.
+_WIDTH_TO_FOLLOW = 32
+_MOST_NAMED = 5
+
+
+class Wish(NamedTuple):
+    """What is to be shown of a record, and how."""
+
+    follow: bool = False
+    denied: bool = False
+    json: bool = False
+    summary: bool = False
+    since: str = ""
+
+
+def logs_verb(run: str, project: str, wish: Wish) -> int:
+    """Print the record of a run: the one that is named, or the last one of the project that is here."""
+    if wish.json and wish.summary:
+        raise UsageError("--json and --summary exclude each other", hint="leave one of the two out")
+    wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
+    place = os.path.realpath(project)
+    found = recorded(preview_directories(os.environ))
+    chosen = _named(run, place, found) if run else _last(place, found)
+    if chosen is None:
+        say(f"no run of {place} has a record yet")
+        return 0
+    if not _show(chosen, wish):
+        still = "so far " if chosen.session else ""
+        say(f"run {chosen.run}: {still}nothing {'like that ' if _is_narrow(wish) else ''}is on record")
+    return 0
+
+
+def _is_narrow(wish: Wish) -> bool:
+    return wish.denied or bool(wish.since)
+
+
+def _last(project: str, found: list[Recorded]) -> Recorded | None:
+    return next((item for item in reversed(found) if item.project == project), None)
+
+
+def _named(run: str, project: str, found: list[Recorded]) -> Recorded:
+    """
+    The run whose id begins so; `.` is this project's only one that runs. Raises UsageError for none, and for many.
+    """
+    if run == ".":
+        candidates = [item for item in found if item.session and item.project == project]
+        what, others = f"of {project} there runs", [item.run for item in candidates]
+    else:
+        candidates = [item for item in found if item.run.startswith(run)]
+        what, others = f"{run!r} names", [item.run for item in candidates] or _nearest(run, found)
+    if len(candidates) == 1:
+        return candidates[0]
+    shown = ", ".join(others[:_MOST_NAMED]) + (", ..." if len(others) > _MOST_NAMED else "")
+    how_many = "more than one run" if candidates else "no run that has a record"
+    hint = f"{'they are' if candidates else 'the nearest:'} {shown}" if shown else "see the last one: aisb logs"
+    raise UsageError(f"{what} {how_many}", hint=hint)
+
+
+def _nearest(run: str, found: list[Recorded]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(run, [item.run for item in reversed(found)], n=3, cutoff=0.4)
+
+
+def _show(chosen: Recorded, wish: Wish) -> bool:
+    """Print what is wanted of it; whether there was anything."""
+    lines = _lines(chosen, wish)
+    if wish.summary:
+        rows = summary_lines((record for _, record in lines), colour=_colour())
+        answer("".join(f"{row}\n" for row in rows))
+        return bool(rows)
+    if wish.json:
+        return _print(line for line, _ in lines)
+    if wish.follow and chosen.session:
+        return _print(log_line(record, _WIDTH_TO_FOLLOW, colour=_colour()) for _, record in lines)
+    records = [record for _, record in lines]
+    width = width_of(records)
+    return _print(log_line(record, width, colour=_colour()) for record in records)
+
+
+def _print(lines: Iterable[str]) -> bool:
+    is_any = False
+    for line in lines:
+        is_any = True
+        sys.stdout.write(f"{line}\n")
+    answer("")
+    return is_any
+
+
+def _lines(chosen: Recorded, wish: Wish) -> Iterator[tuple[str, Record]]:
+    """The lines that are wanted, as they stand in the file and as values. What a start itself tries is only in JSON."""
+    for line in _whole_lines(chosen, wish):
+        record = read_record(line)
+        if record is None or (record.is_probe and not wish.json):
+            continue
+        if is_wanted(record, denied=wish.denied, since=wish.since):
+            yield line, record
+
+
+def _whole_lines(chosen: Recorded, wish: Wish) -> Iterator[str]:
+    """Lines as the gate writes them: what is no printable ASCII is none of its."""
+    wait = _wait if wish.follow else None
+    try:
+        yield from map(_text, follow(chosen, wait))
+    except FileNotFoundError:
+        # It ended between the look around and this one.
+        again = [item for item in recorded(preview_directories(os.environ)) if item.run == chosen.run]
+        for item in again:
+            yield from map(_text, follow(item, wait))
+
+
+def _text(line: bytes) -> str:
+    text = line.decode("ascii", "replace")
+    return text if text.isascii() and text.isprintable() else ""
+
+
+def _wait() -> None:
+    """Let what is known be seen, and wait a while; BrokenPipeError as soon as nobody reads any more."""
+    answer("")
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    if output.poll(_PAUSE_MILLISECONDS):
+        raise BrokenPipeError
+
+
+def _colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

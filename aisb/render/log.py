@@ -1,0 +1,122 @@
+"""A run's record for people: an aligned line a decision, or a line a destination with what would allow it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.hosts import show_authority
+from aisb.domain.printing import printable
+from aisb.render.cures import cure_of, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.domain.records import Record
+
+# The longest word of a reason; a destination that is longer than its column pushes the rest to the right.
+_WORD = len("secret-wrong-host")
+_LONGEST_DESTINATION = 48
+_FULL = "the record is full: what came later is not in it"
+_RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+_KILO = 1000
+
+
+class _Row(NamedTuple):
+    """What decisions have in common that are one line of a summary."""
+
+    allowed: bool
+    word: str
+    destination: str
+    cure: str
+
+
+def destination_of(record: Record) -> str:
+    """Host and port, as far as they were understood."""
+    host = printable(record.host)
+    return (show_authority(host, record.port) if record.port else host) or "-"
+
+
+def width_of(records: Iterable[Record]) -> int:
+    """The column that holds most of these destinations."""
+    return min(max((len(destination_of(record)) for record in records), default=0), _LONGEST_DESTINATION)
+
+
+def log_line(record: Record, width: int, *, colour: bool) -> str:
+    """One decision. Whatever was asked for, it is one line and moves no cursor."""
+    if record.is_cut_off:
+        return _FULL
+    time = printable(record.time).replace("T", " ").removesuffix("Z")
+    place = f"{destination_of(record):<{width}}"
+    line = f"{time}  {_decision(record)}  {_word(record):<{_WORD}}  {place}  {_rest(record)}".rstrip()
+    return _coloured(line, record) if colour else line
+
+
+def summary_lines(records: Iterable[Record], *, colour: bool) -> list[str]:
+    """Each destination once for each answer, the refused ones first, then what was asked for most often."""
+    found = list(records)
+    counts = Counter(_row(record) for record in found if not record.is_cut_off)
+    rows = sorted(counts.items(), key=lambda item: (item[0].allowed, -item[1], item[0]))
+    count_width = max((len(str(count)) for _, count in rows), default=0)
+    width = min(max((len(row.destination) for row, _ in rows), default=0), _LONGEST_DESTINATION)
+    full = [_FULL] if any(record.is_cut_off for record in found) else []
+    return [*full, *(_summary_line(row, count, count_width, width, colour=colour) for row, count in rows)]
+
+
+def _summary_line(row: _Row, count: int, count_width: int, width: int, *, colour: bool) -> str:
+    start = f"{count:>{count_width}}  {'allow' if row.allowed else 'deny '}  {row.word:<{_WORD}}"
+    line = f"{start}  {row.destination:<{width}}  {row.cure}".rstrip()
+    return f"{_RED}{line}{_PLAIN}" if colour and not row.allowed else line
+
+
+def _row(record: Record) -> _Row:
+    entry = "" if record.allowed else cure_of(record.host, record.port, record.reason, record.add)
+    cure = quoted(("--allow", entry)) if entry else ""
+    return _Row(record.allowed, _word(record), destination_of(record), cure)
+
+
+def _decision(record: Record) -> str:
+    return "allow" if record.allowed else "deny "
+
+
+def _word(record: Record) -> str:
+    """Why, or what became of it."""
+    return printable(record.failed if record.allowed else record.reason) or "-"
+
+
+def _rest(record: Record) -> str:
+    return "  ".join(part for part in (_request(record), _sizes(record), _decided(record)) if part)
+
+
+def _request(record: Record) -> str:
+    named = f" (it named {printable(record.named)})" if record.named else ""
+    return f"{printable(record.method)} {printable(record.path)}".strip() + named
+
+
+def _sizes(record: Record) -> str:
+    if not record.allowed:
+        return ""
+    return f"{_size(record.bytes_out)} out, {_size(record.bytes_in)} in, {record.seconds:.1f} s"
+
+
+def _size(count: int) -> str:
+    if count < _KILO:
+        return f"{count} B"
+    number, units = float(count), ("kB", "MB", "GB", "TB")
+    for unit in units:
+        number /= _KILO
+        if number < _KILO or unit == units[-1]:
+            break
+    return f"{number:.1f} {unit}"
+
+
+def _decided(record: Record) -> str:
+    """The rule that decided, and where it was written."""
+    rule, origin = printable(record.rule), printable(record.origin)
+    return f"by {rule} ({origin})" if rule and origin else f"by {rule}" if rule else ""
+
+
+def _coloured(line: str, record: Record) -> str:
+    if not record.allowed:
+        return f"{_RED}{line}{_PLAIN}"
+    return f"{_YELLOW}{line}{_PLAIN}" if record.failed else line

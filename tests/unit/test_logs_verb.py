@@ -1,0 +1,211 @@
+"""`aisb logs` from outside: which record, in which form, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from aisb.effects.records import ABOUT, AUDIT, keep_record
+from aisb.effects.session import Session, close_session, open_session
+from tests.unit.test_log import CUT_OFF, DENIED, LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PROBE = {**DENIED, "host": "192.0.2.1", "reason": "direct-address"}
+
+
+class Place(NamedTuple):
+    """A user's directories, and a project."""
+
+    path: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.path), "XDG_RUNTIME_DIR": str(self.path / "rt"), "XDG_STATE_HOME": ""}
+
+    @property
+    def state(self) -> str:
+        return f"{self.path}/.local/state/ai-sandbox"
+
+    @property
+    def project(self) -> str:
+        return str(self.path / "p")
+
+    def run(self, run: str, *lines: Mapping[str, object], started: str = "2026-03-01", project: str = "") -> Session:
+        """A run that has written these lines, and runs."""
+        parent = f"{self.path}/rt/aisb/g/0123456789ab/r"
+        about = json.dumps({"project": project or self.project, "started": started})
+        session = open_session(parent, run, {}, "{}", {ABOUT: about})
+        with open(f"{session.path}/{AUDIT}", "w", encoding="ascii") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        return session
+
+    def end(self, session: Session) -> None:
+        """It runs no more."""
+        assert not keep_record(session, self.state).fault
+        close_session(session)
+
+    def ended(self, run: str, *lines: Mapping[str, object], started: str = "2026-03-01", project: str = "") -> None:
+        """A run that has written these lines, and has ended."""
+        self.end(self.run(run, *lines, started=started, project=project))
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """`aisb logs` in the project."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "aisb", "logs", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.project,
+            env=self.environ,
+        )
+
+    def logs(self, *words: str) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of `aisb logs`."""
+        with self.start(*words) as process:
+            out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    # A socket's path has to be short, which pytest's own directories are not.
+    with tempfile.TemporaryDirectory(prefix="aisb-") as name:
+        path = Path(name)
+        (path / "rt").mkdir(mode=0o700)
+        (path / "p").mkdir()
+        yield Place(path)
+
+
+def hosts(printed: str) -> list[str]:
+    return [json.loads(line)["host"] for line in printed.splitlines()]
+
+
+def named(host: str) -> dict[str, object]:
+    return {**LINE, "host": host}
+
+
+def test_the_last_run_of_the_project_is_shown(place: Place) -> None:
+    place.ended("0000000a", named("a.test"), started="2026-03-02")
+    place.ended("0000000b", named("b.test"), started="2026-03-01")
+    place.ended("0000000c", named("c.test"), started="2026-03-03", project="/elsewhere")
+    assert hosts(place.logs("--json")[1]) == ["a.test"]
+
+    running = place.run("0000000d", named("d.test"))
+    assert hosts(place.logs("--json")[1]) == ["d.test"]
+    place.end(running)
+    assert hosts(place.logs("--json")[1]) == ["a.test"]
+
+
+def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
+    place.ended("12345678", named("a.test"))
+    place.ended("12ffffff", named("b.test"), project="/elsewhere")
+    running = place.run("aaaaaaaa", named("c.test"))
+
+    assert hosts(place.logs("--json", "123")[1]) == ["a.test"]
+    assert hosts(place.logs("12f", "--json")[1]) == ["b.test"]
+    assert hosts(place.logs("--json", ".")[1]) == ["c.test"]
+    assert place.logs("12") == (2, "", "aisb: '12' names more than one run\naisb:   they are 12345678, 12ffffff\n")
+    assert place.logs("12345679") == (
+        2,
+        "",
+        "aisb: '12345679' names no run that has a record\naisb:   the nearest: 12345678\n",
+    )
+    place.end(running)
+    code, _, err = place.logs(".")
+    assert (code, err.splitlines()[0]) == (2, f"aisb: of {place.project} there runs no run that has a record")
+
+
+def test_where_there_is_no_record_a_sentence_says_so(place: Place) -> None:
+    assert place.logs() == (0, "", f"aisb: no run of {place.project} has a record yet\n")
+
+    place.ended("0000000a")
+    assert place.logs() == (0, "", "aisb: run 0000000a: nothing is on record\n")
+    assert place.logs("--json") == (0, "", "aisb: run 0000000a: nothing is on record\n")
+
+    place.ended("0000000b", named("a.test"), started="2026-03-02")
+    assert place.logs("--denied") == (0, "", "aisb: run 0000000b: nothing like that is on record\n")
+    running = place.run("0000000c", PROBE)
+    assert place.logs() == (0, "", "aisb: run 0000000c: so far nothing is on record\n")
+    place.end(running)
+
+
+def test_what_a_start_itself_tries_is_in_the_lines_and_not_in_the_table(place: Place) -> None:
+    place.ended("0000000a", PROBE, DENIED, CUT_OFF)
+
+    assert hosts(place.logs("--json")[1]) == ["192.0.2.1", "evil.test", ""]
+    _, table, _ = place.logs()
+    assert [line.split()[4:5] for line in table.splitlines()] == [["evil.test:443"], ["what"]]
+    assert [line.split()[:2] for line in place.logs("--summary")[1].splitlines()] == [["the", "record"], ["1", "deny"]]
+
+
+def test_json_is_the_lines_as_they_are_and_nothing_that_a_gate_does_not_write(place: Place) -> None:
+    session = place.run("0000000a", LINE)
+    with open(f"{session.path}/{AUDIT}", "ab") as file:
+        file.write(
+            b'\x1b[2J\n{"decision": "deny", "host": "\xe2\x80\xae"}\n' + json.dumps(DENIED).encode() + b"\n{half"
+        )
+    place.end(session)
+
+    assert place.logs("--json") == (0, f"{json.dumps(LINE)}\n{json.dumps(DENIED)}\n", "")
+
+
+def test_what_cannot_be_meant_is_an_error(place: Place) -> None:
+    assert place.logs("--json", "--summary")[0] == 2
+    assert place.logs("--since", "tomorrow") == (
+        2,
+        "",
+        "aisb: --since 'tomorrow' is no time\naisb:   write: 30m, 2h, 1d, or a time in UTC: 2026-01-31T09:30\n",
+    )
+    assert place.logs("--foo")[0] == 2
+
+
+def test_since_counts_from_a_time(place: Place) -> None:
+    place.ended("0000000a", {**named("a.test"), "time": "2026-03-01T10:00:00.000Z"}, named("b.test"))
+
+    assert hosts(place.logs("--json", "--since", "2026-03-01T10:30")[1]) == ["b.test"]
+    assert hosts(place.logs("--json", "--since", "99999h")[1]) == ["a.test", "b.test"]
+
+
+def test_a_run_is_followed_until_it_ends(place: Place) -> None:
+    session = place.run("0000000a", LINE)
+    with place.start("-f") as process:
+        assert process.stdout is not None
+        assert "a.test:443" in process.stdout.readline()
+        with open(f"{session.path}/{AUDIT}", "a", encoding="ascii") as file:
+            file.write(json.dumps(DENIED) + "\n")
+        assert "evil.test:443" in process.stdout.readline()
+        place.end(session)
+        assert process.communicate(timeout=60) == ("", "")
+        assert process.returncode == 0
+
+
+def test_a_reader_that_leaves_ends_it_without_a_word(place: Place) -> None:
+    """Also where nothing more is written to the record. (A run may be silent for hours.)"""
+    session = place.run("0000000a", LINE)
+    with place.start("-f") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    place.end(session)
+
+
+def test_a_record_that_nobody_follows_is_read_and_not_waited_for(place: Place) -> None:
+    place.ended("0000000a", LINE)
+    started = time.monotonic()
+
+    assert place.logs("-f", "--json")[:2] == (0, json.dumps(LINE) + "\n")
+    assert time.monotonic() - started < 30

@@ -1,0 +1,144 @@
+"""The records of runs: kept, bounded, found again, and followed."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from aisb.effects.records import ABOUT, AUDIT, Kept, about, follow, forget_old, keep_record, recorded
+from aisb.effects.session import Session, close_session, open_session
+from aisb.effects.state import Directories
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LINE = b'{"host": "a.test"}'
+
+
+def directories(path: Path) -> Directories:
+    return Directories(*(str(path / name) for name in ("runtime", "cache", "state", "config")))
+
+
+def running(path: Path, run: str, project: str = "/p") -> Session:
+    parent = f"{directories(path).runtime}/g/0123456789ab/r"
+    session = open_session(parent, run, {}, "{}", {ABOUT: about(run, project), "origins.json": "{}"})
+    with open(f"{session.path}/{AUDIT}", "wb") as file:
+        file.write(LINE + b"\n")
+    return session
+
+
+def kept(path: Path, run: str, when: int, size: int = 1) -> None:
+    directory = path / "state" / "runs" / run
+    directory.mkdir(parents=True)
+    (directory / AUDIT).write_bytes(b"x" * size)
+    os.utime(directory / AUDIT, (when, when))
+
+
+def left(path: Path) -> list[str]:
+    return sorted(os.listdir(path / "state" / "runs"))
+
+
+def test_a_record_is_moved_with_what_it_is_about(tmp_path: Path) -> None:
+    session = running(tmp_path, "0000000a", "/home/ada/p\udcff")
+    state = directories(tmp_path).state
+
+    assert keep_record(session, state) == Kept(f"{state}/runs/0000000a/{AUDIT}")
+    close_session(session)
+    (found,) = recorded(directories(tmp_path))
+    assert (found.run, found.project, found.session, list(follow(found, None))) == (
+        "0000000a", "/home/ada/p\udcff", None, [LINE],
+    )  # fmt: skip
+    assert not os.path.exists(session.path)
+    assert os.stat(f"{state}/runs/0000000a").st_mode & 0o777 == 0o700
+
+
+def test_a_run_without_a_gate_leaves_no_record(tmp_path: Path) -> None:
+    session = open_session(str(tmp_path / "runtime" / "r"), "0000000a", {}, "{}")
+
+    assert keep_record(session, directories(tmp_path).state) == Kept()
+    assert recorded(directories(tmp_path)) == []
+
+
+def test_where_no_record_can_be_kept_it_is_said_and_what_it_held_is_there_once_more(tmp_path: Path) -> None:
+    """The run's own end is not touched by that. (C64)"""
+    session = running(tmp_path, "0000000a")
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "runs").write_text("a file in the way")
+
+    found = keep_record(session, directories(tmp_path).state)
+    assert (found.path, found.lines) == ("", (LINE.decode() + "\n",))
+    assert found.fault.startswith("the record of run 0000000a is lost: ")
+    assert recorded(directories(tmp_path))[0].session == session
+
+
+def test_of_many_records_the_oldest_are_forgotten(tmp_path: Path) -> None:
+    for number in range(6):
+        kept(tmp_path, f"0000000{number}", when=1000 - number)
+    forget_old(str(tmp_path / "state"), most=3)
+
+    assert left(tmp_path) == ["00000000", "00000001", "00000002"]
+
+
+def test_of_large_records_the_oldest_are_forgotten_and_the_newest_is_not(tmp_path: Path) -> None:
+    for number in range(4):
+        kept(tmp_path, f"0000000{number}", when=1000 - number, size=40)
+    forget_old(str(tmp_path / "state"), most_bytes=100)
+    assert left(tmp_path) == ["00000000", "00000001"]
+
+    forget_old(str(tmp_path / "state"), most_bytes=10)
+    assert left(tmp_path) == ["00000000"]
+
+
+def test_keeping_a_record_forgets_older_ones(tmp_path: Path) -> None:
+    for number in range(101):
+        kept(tmp_path, f"{number:08x}", when=1000 + number)
+    keep_record(running(tmp_path, "0a0a0a0a"), directories(tmp_path).state)
+
+    assert (len(left(tmp_path)), left(tmp_path)[0], "0a0a0a0a" in left(tmp_path)) == (100, "00000002", True)
+
+
+def test_runs_come_in_the_order_of_their_starts_and_running_ones_last(tmp_path: Path) -> None:
+    for run, started in (("0000000b", "2026-01-02T00:00:00Z"), ("0000000c", "2026-01-01T00:00:00Z")):
+        kept(tmp_path, run, when=1)
+        (tmp_path / "state/runs" / run / ABOUT).write_text(json.dumps({"project": "/p", "started": started}))
+    kept(tmp_path, "0000000d", when=1)
+    (tmp_path / "state/runs/0000000d" / ABOUT).write_text("[half")
+    running(tmp_path, "0000000a")
+    # One whose record was just moved.
+    os.unlink(f"{running(tmp_path, '0000000e').path}/{AUDIT}")
+
+    assert [item.run for item in recorded(directories(tmp_path))] == ["0000000d", "0000000c", "0000000b", "0000000a"]
+
+
+def steps(*then: Callable[[], object]) -> Callable[[], None]:
+    """A wait in which the next of these happens; one too many is an error."""
+    waiting = list(then)
+    return lambda: (waiting.pop(0)(), None)[1]
+
+
+def test_a_running_record_is_followed_to_its_end(tmp_path: Path) -> None:
+    """Half a line is not shown before its other half, and what is written last is not lost."""
+    session = running(tmp_path, "0000000a")
+    (found,) = recorded(directories(tmp_path))
+
+    def write(data: bytes) -> None:
+        with open(f"{session.path}/{AUDIT}", "ab") as file:
+            file.write(data)
+
+    def end() -> None:
+        write(b"last\n")
+        keep_record(session, directories(tmp_path).state)
+        close_session(session)
+
+    wait = steps(lambda: write(b"ha"), lambda: write(b"lf\n"), end)
+    assert list(follow(found, wait)) == [LINE, b"half", b"last"]
+
+
+def test_the_record_of_an_aisb_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
+    session = running(tmp_path, "0000000a")
+    with open(f"{session.path}/owner", "w", encoding="ascii") as file:
+        file.write("1 1 another-boot")
+
+    assert list(follow(recorded(directories(tmp_path))[0], steps())) == [LINE]
