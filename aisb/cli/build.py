@@ -17,6 +17,7 @@ from aisb.effects.host import need_host, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
+from aisb.effects.registries import registries_of
 from aisb.effects.situation import whole_path
 from aisb.effects.sources import user_layers
 from aisb.effects.state import directories, preview_directories
@@ -65,7 +66,9 @@ def build_verb(
     runner = TracingRunner(SystemRunner(), say) if trace else SystemRunner()
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
     report = Silence() if quiet else Progress(write_stderr, terminal=sys.stderr.isatty())
-    names = build_images(BuildRequest(spec, bundle), Workshop(host.podman, where, os.environ, runner, report))
+    shop = Workshop(host.podman, where, os.environ, runner, report)
+    names = build_images(BuildRequest(spec, bundle), shop)
+    registries_of(shop, names.sandbox)
     answer(f"{names.sandbox}\n{names.gate}\n")
 
 

@@ -10,18 +10,20 @@ from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
 from aisb.domain.check import check, parse_target
-from aisb.domain.policy import need_entries
-from aisb.effects.make_plan import read_policy
+from aisb.domain.policy import need_entries, with_presets
+from aisb.domain.presets import items_of, need_preset, nothing_of, preset_names
+from aisb.effects.make_plan import image_registries, previewed, read_policy
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
-from aisb.errors import UsageError
-from aisb.render.explain import check_lines, policy_lines
+from aisb.errors import Unavailable, UsageError
+from aisb.render.explain import check_lines, policy_lines, preset_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisb.domain.policy import Policy
+    from aisb.domain.presets import Registries
 
 
 def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
@@ -31,8 +33,15 @@ def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
         raise UsageError(
             "aisb policy check takes a method and a target", hint="write: aisb policy check GET https://HOST/"
         )
+    target = parse_target(text, *method)
     # Under another mode an empty list is no mistake, and the answer is still one.
-    found = check(need_entries(policy_of(flags)), parse_target(text, *method))
+    try:
+        found = check(need_entries(policy_of(flags)), target)
+    except Unavailable:
+        # What an image that is not built yet would add can only allow more.
+        found = check(policy_of(flags, without_image=True), target)
+        if not found.verdict.allowed:
+            raise
     answer(check_lines(found))
     return 0 if found.verdict.allowed else 1
 
@@ -43,17 +52,48 @@ def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
     return 0
 
 
-def policy_of(flags: tuple[tuple[str, str], ...]) -> Policy:
-    """The policy of a run with these flags, here and now."""
+def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
+    """Print what a preset stands for, or all of them."""
+    wanted = name.removeprefix("@")
+    if wanted:
+        need_preset(wanted, f"@{wanted}")
+    request = read_request(Split("run", (*flags, ("net", "none"), ("no-cwd", "")), None, ()), os.environ)
+    where = preview_directories(os.environ)
+    layers = read_sources(wish_of(request, ""), where, None, keep=False)
+    request = read_request(Split("run", (*flags, ("net", "none"), ("no-cwd", "")), None, ()), os.environ, layers.layers)
+    question = question_of(request, layers, "", "pasta")
+
+    def registries() -> Registries:
+        return image_registries(question, where.cache)
+
+    for preset in [wanted] if wanted else preset_names():
+        try:
+            items = items_of(preset, registries)
+        except Unavailable as error:
+            if wanted:
+                raise
+            say(f"note: @{preset}: {error.message}")
+            continue
+        answer(preset_lines(preset, items))
+        if not items:
+            say(f"note: {nothing_of(preset)}")
+    return 0
+
+
+def policy_of(flags: tuple[tuple[str, str], ...], *, without_image: bool = False) -> Policy:
+    """The policy of a run with these flags, here and now; `without_image`, less what is read off the image."""
     taken = Split("run", flags, None, ())
     asked = read_request(taken, os.environ)
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
     request = read_request(taken, os.environ, sources.layers)
+    question = question_of(request, sources, project, "pasta")
+    if without_image:
+        return with_presets(read_policy(question), dict)
     for note in request.notes:
         say(note)
-    policy = read_policy(question_of(request, sources, project, "pasta"))
+    policy = previewed(question, where.cache)
     for note in policy.notes:
         say(note)
     return policy

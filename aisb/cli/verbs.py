@@ -143,6 +143,18 @@ def show(
     return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
 
 
+@policy.command(cls=_Verb, context_settings=_HELP)
+def presets(
+    name: str = typer.Argument("", metavar="[NAME]", help="one of them, as npm or @npm"),
+    base_image: str = _value_of("base-image"),
+    install: list[str] = _list_of("install"),
+) -> int:
+    """What @NAME stands for: each entry, and why. Those of npm, pypi and apt are read off the image."""
+    from aisb.cli.policy import presets_verb
+
+    return presets_verb(_flags(base_image=base_image, install=install), name)
+
+
 @app.command(cls=_Verb, context_settings=_HELP)
 def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
     """Write .ai-sandbox/allow for the project here, and trust what was written."""

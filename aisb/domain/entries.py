@@ -26,7 +26,7 @@ from aisb.domain.entry_kinds import (
     ADDRESS_FORMS,
     HOST_PORT_FORM,
     LATER,
-    NO_PRESETS,
+    PRESET_FORM,
     RULE_FORM,
     Entry,
     HostPortEntry,
@@ -127,7 +127,7 @@ def _parse_preset(text: str) -> PresetEntry | None:
     if not text.startswith("@"):
         return None
     if not _PRESET.fullmatch(text):
-        raise _refused(text, "a preset is @ and a lower-case name", NO_PRESETS)
+        raise _refused(text, "a preset is @ and a lower-case name", PRESET_FORM)
     return PresetEntry(text[1:])
 
 
@@ -227,7 +227,7 @@ def _hint_for_kind(kind: str, rest: str) -> str:
     from difflib import get_close_matches
 
     if kind == "preset":
-        return NO_PRESETS
+        return PRESET_FORM
     near = get_close_matches(kind.lower(), (EXACT, BELOW), n=1)
     if near and _is_enforced(f"{near[0]}:{rest}"):
         return f"write: {near[0]}:{rest}"

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, or any of them without a port"
 RULE_FORM = "write: GET,HEAD example.com/path/**, with * for one part of the path and ** for any rest"
-# Parts of the grammar that nothing enforces yet: no advice may lead there.
-NO_PRESETS = "this version enforces no presets yet: name the hosts, as in example.com,example.org"
+PRESET_FORM = "write: @npm, or another of: aisb policy presets"
 HOST_PORT_FORM = "write: host:3000 for a server on this machine; one inside the sandbox needs no entry"
 
 
@@ -56,6 +55,4 @@ class RuleEntry:
 Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | RuleEntry
 
 # What is part of the grammar but not enforced yet: what it is called, and what to do instead.
-LATER: Mapping[type, tuple[str, str]] = {
-    PresetEntry: ("presets", NO_PRESETS),
-}
+LATER: Mapping[type, tuple[str, str]] = {}

@@ -82,7 +82,18 @@ def _domain(*names: str) -> tuple[Program, ...]:
 
 
 SANDBOX_PROGRAMS = _gate(
-    "__init__", "dial", "dns", "launcher", "loop", "names", "probe", "pump", "relay", "resolver", "verdicts"
+    "__init__",
+    "dial",
+    "dns",
+    "launcher",
+    "loop",
+    "names",
+    "probe",
+    "pump",
+    "registries",
+    "relay",
+    "resolver",
+    "verdicts",
 )
 GATE_PROGRAMS = (
     Program("aisb/__init__.py", "aisb/__init__.py"),

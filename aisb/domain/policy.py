@@ -7,24 +7,26 @@ Every value in it went through its door already; each allow item remembers where
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
-from aisb.domain.entry_kinds import LATER, Entry, RuleEntry
+from aisb.domain.entry_kinds import LATER, Entry, PresetEntry, RuleEntry
 from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW
+from aisb.domain.presets import expanded, items_of, need_preset, nothing_of
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from aisb.domain.egress import EgressPolicy
     from aisb.domain.gather import Gathered, SourcedHost
     from aisb.domain.layers import Setting
     from aisb.domain.names import NameEntry
+    from aisb.domain.presets import Registries
 
 _FLAG = "--allow"
 _NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
@@ -86,11 +88,25 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
     ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
     for item in ordered:
         _refuse_what_is_not_enforced(type(item.entry), _shown(item))
+        if isinstance(item.entry, PresetEntry):
+            need_preset(item.entry.name, _shown(item))
     if net == ALLOW:
         return ordered
     if any(item.origin == _FLAG for item in items):
         raise UsageError(f"--allow has no meaning under --net {net}", hint="leave one of the two out")
     return ()
+
+
+def with_presets(policy: Policy, registries: Callable[[], Registries]) -> Policy:
+    """The policy with the entries of presets in their places. `registries` is asked only where one is a registry's."""
+    if not any(isinstance(item.entry, PresetEntry) for item in policy.allow):
+        return policy
+    pairs = expanded(((item.entry, item.origin) for item in policy.allow), registries)
+    items = {AllowItem(entry, origin) for entry, origin in pairs}
+    names = sorted({item.entry.name for item in policy.allow if isinstance(item.entry, PresetEntry)})
+    notes = (nothing_of(name) for name in names if not items_of(name, registries))
+    ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+    return replace(policy, allow=ordered, notes=(*policy.notes, *notes))
 
 
 def host_bits_notes(sourced: Iterable[tuple[str, str]]) -> tuple[str, ...]:

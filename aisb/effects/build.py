@@ -23,6 +23,7 @@ from aisb.domain.images import (
     image_name,
     labels,
 )
+from aisb.domain.presets import REGISTRIES_LABEL
 from aisb.effects.base import need_base
 from aisb.effects.build_log import BuildLog, build_log
 from aisb.effects.hold import DETACHED, HELD, hold
@@ -31,6 +32,7 @@ from aisb.effects.lending import lend, read_lent
 from aisb.effects.node import need_node
 from aisb.effects.process import Command, run_ok
 from aisb.effects.progress import step
+from aisb.effects.registries import look_for_registries
 from aisb.effects.state import write_whole
 from aisb.effects.workshop import Workshop, alone, own_folder
 from aisb.errors import Unavailable
@@ -41,6 +43,7 @@ from aisb.render.images import (
     containerfile,
     image_inputs,
     image_names,
+    label_argv,
     trial_argv,
 )
 
@@ -102,6 +105,8 @@ def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent, agai
         with _context(shop, role, inputs) as context, lend(shop, lent) as secrets, build_log(shop, name) as log:
             view = BuildView(shop.podman, context, f"{context}/iid", labels(role, inputs, listed), secrets)
             image = _build(shop, role, view, log, again)
+            if role == SANDBOX:
+                image = _label(shop, image)
             _try(shop, role, image)
         run_ok(shop.runner, shop.podman_command("tag", image, name))
 
@@ -168,6 +173,17 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog, again: str
         )
     with open(view.iid_file, encoding="ascii") as file:
         return file.read().strip()
+
+
+def _label(shop: Workshop, image: str) -> str:
+    """The image with what its own tools say of their registries; its id."""
+    label = (REGISTRIES_LABEL, look_for_registries(shop, image))
+    with own_folder(f"{shop.directories.cache}/contexts") as folder:
+        _write(f"{folder}/{CONTAINERFILE}", f"FROM {image}\n".encode(), 0o644)
+        view = BuildView(shop.podman, folder, f"{folder}/iid", (label,), ())
+        run_ok(shop.runner, Command(argv=label_argv(view), timeout_seconds=_TRIAL_SECONDS))
+        with open(view.iid_file, encoding="ascii") as file:
+            return file.read().strip()
 
 
 def _try(shop: Workshop, role: str, image: str) -> None:

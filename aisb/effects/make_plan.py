@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache as once
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.allow_file import parse_allow_file
@@ -14,11 +15,12 @@ from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow
+from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow, with_presets
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
 from aisb.effects.plan import Plan
+from aisb.effects.registries import recorded_registries, registries_of
 from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.images import ImageInputs, ImageNames
     from aisb.domain.policy_file import PolicyFile
+    from aisb.domain.presets import Registries
     from aisb.domain.source_files import SourceFile
     from aisb.effects.plan import Question
     from aisb.effects.workshop import Workshop
@@ -93,7 +96,9 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
     """
     policy = need_entries(read_policy(question))
     seccomp = seccomp_text()
-    return compose(policy, question, need_images(question, shop), seccomp)
+    images = need_images(question, shop)
+    policy = need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox))))
+    return compose(policy, question, images, seccomp)
 
 
 def need_images(question: Question, shop: Workshop) -> ImageNames:
@@ -190,7 +195,7 @@ def preview_of(question: Question, cache: str) -> Preview:
     The policy is read at once: a wrong entry is an error whatever is looked at. That there must be one is an
     error where it shows.
     """
-    policy = read_policy(question)
+    policy = previewed(question, cache)
 
     def containerfile_text() -> str:
         return containerfile(SANDBOX, _recorded(question, cache))
@@ -210,6 +215,16 @@ def preview_of(question: Question, cache: str) -> Preview:
         },
         plan=planned,
     )
+
+
+def previewed(question: Question, cache: str) -> Policy:
+    """The policy with its presets, off the record: nothing is started, and nothing built."""
+    return with_presets(read_policy(question), lambda: image_registries(question, cache))
+
+
+def image_registries(question: Question, cache: str) -> Registries:
+    """What the tools of this run's image are configured to use, off the record. Raises Unavailable without one."""
+    return recorded_registries(cache, image_names(_recorded(question, cache)).sandbox)
 
 
 def _squid_text(policy: Policy, question: Question) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
+    from aisb.domain.presets import Item
 
 _MOST_NOTES = 5
 
@@ -39,6 +40,15 @@ def policy_lines(policy: Policy) -> str:
     pairs |= _numbered("rule", _rules(policy))
     pairs |= _numbered("env", policy.environment)
     pairs |= _numbered("install", policy.install)
+    return _lines(pairs)
+
+
+def preset_lines(name: str, items: Iterable[Item]) -> str:
+    """The entries of a preset, each with what it is there for."""
+    pairs: dict[str, str] = {}
+    for index, item in enumerate(items):
+        pairs[f"{name}.{index}"] = item.entry
+        pairs[f"{name}.{index}.reason"] = item.reason
     return _lines(pairs)
 
 

@@ -111,6 +111,34 @@ def build_argv(view: BuildView) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def registries_argv(podman: str, image: str) -> tuple[str, ...]:
+    """podman's argv for a throw-away run that asks the image's own tools where they fetch packages from."""
+    return (
+        podman, "run", "--rm",
+        "--pull=never",
+        "--network", "none",
+        "--no-hosts",
+        "--http-proxy=false",
+        "--log-driver", "none",
+        "--user", "0",
+        "--entrypoint", "/usr/bin/python3",
+        image,
+        "-I", "-S", "/usr/libexec/aisb/gate/registries.py",
+    )  # fmt: skip
+
+
+def label_argv(view: BuildView) -> tuple[str, ...]:
+    """podman's argv for the last step of a build: the same image and a label. Its context is a Containerfile."""
+    return (
+        view.podman, "build",
+        "--pull=never",
+        "--format", "oci",
+        "--iidfile", view.iid_file,
+        *(f"--label={name}={value}" for name, value in view.labels),
+        view.context,
+    )  # fmt: skip
+
+
 def trial_argv(podman: str, role: str, image: str) -> tuple[str, ...]:
     """
     podman's argv for the throw-away run that ends a build.

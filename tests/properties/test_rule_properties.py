@@ -14,7 +14,7 @@ from aisb.domain.egress import policy_json, read_policy
 from aisb.domain.entries import parse_entry
 from aisb.domain.entry_kinds import Entry, RuleEntry
 from aisb.domain.gather import SourcedHost, SourcedRule, gather
-from aisb.domain.hosts import canonical_host, canonical_name, show_authority
+from aisb.domain.hosts import canonical_host, show_authority
 from aisb.domain.http_rules import ACTIONS, METHODS, HostPolicy, HostRules, Rule, parse_rule
 from aisb.domain.paths import form_fault
 from aisb.domain.reduce import reduce_addresses
@@ -229,6 +229,6 @@ def test_whatever_is_allowed_names_one_host_that_the_policy_allows(request: Http
     headers = {shown, shown.removesuffix(f":{default}")}
     assert request.host_header.lower().replace(".:", ":").removesuffix(".") in headers
     assert request.url_port == request.port
-    assert (canonical_name(request.sni) if request.sni else "") == (name if request.scheme == "https" else "")
+    assert (canonical_host(request.sni) if request.sni else "") == (name if request.scheme == "https" else "")
     # Nothing else is passed on.
     assert "websocket" not in request.upgrade.lower() or request.method == "GET"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aisb.domain.entries import parse_entries, parse_entry, split_entries
-from aisb.domain.entry_kinds import ADDRESS_FORMS, HOST_PORT_FORM, NO_PRESETS, RULE_FORM
+from aisb.domain.entry_kinds import ADDRESS_FORMS, HOST_PORT_FORM, PRESET_FORM, RULE_FORM
 from aisb.domain.policy import parse_allow
 from aisb.domain.rules import NameEntry
 from aisb.errors import UsageError
@@ -98,8 +98,8 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("alowed:x.test", "'alowed:' begins no entry", "write: x.test, exact:x.test or below:x.test"),
         ("exat:x.test", "'exat:' begins no entry", "write: exact:x.test"),
         ("EXACT:x.test:22", "'EXACT:' begins no entry", "write: exact:x.test:22"),
-        ("preset:npm", "'preset:' begins no entry", NO_PRESETS),
-        ("@NPM", "a preset is @ and a lower-case name", NO_PRESETS),
+        ("preset:npm", "'preset:' begins no entry", PRESET_FORM),
+        ("@NPM", "a preset is @ and a lower-case name", PRESET_FORM),
         ("foo:bar", "'foo:' begins no entry", "write: example.com, exact:example.com or below:example.com"),
         ("localhost", LOCALHOST, HOST_PORT_FORM),
         ("localhost:3000", LOCALHOST, HOST_PORT_FORM),
@@ -161,9 +161,7 @@ def test_a_port_alone_is_refused_with_the_host_before_it(argument: str, refused:
 
 @pytest.mark.parametrize(
     ("entry", "what", "hint"),
-    [
-        ("@npm", "presets", NO_PRESETS),
-    ],
+    [],
 )
 def test_what_is_not_enforced_is_refused_with_what_to_do_instead(entry: str, what: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:

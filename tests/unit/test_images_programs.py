@@ -11,7 +11,10 @@ from aisb.assets import asset_path, package_path
 from aisb.domain.images import GATE, PROGRAMS, SANDBOX, Program
 
 # What starts by itself; everything else is there because one of these imports it.
-STARTED = {SANDBOX: {"gate/launcher.py", "gate/relay.py"}, GATE: {"gate/bridge.py", "gate/helper.py"}}
+STARTED = {
+    SANDBOX: {"gate/launcher.py", "gate/registries.py", "gate/relay.py"},
+    GATE: {"gate/bridge.py", "gate/helper.py"},
+}
 
 
 def path_of(source: str) -> str:

@@ -74,7 +74,7 @@ def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects(mon
 def test_a_preset_is_written_once_it_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LATER, PresetEntry, ("presets", ""))  # type: ignore[arg-type]  # a dict, whatever it is typed as
     before = allow_list([Seen(NPM, {}, {})])
-    monkeypatch.delitem(LATER, PresetEntry)  # type: ignore[arg-type]  # a dict, whatever it is typed as
+    monkeypatch.delitem(LATER, PresetEntry)  # type: ignore[arg-type]  # as above
 
     assert "@npm" not in before
     assert "\n@npm\n" in allow_list([Seen(NPM, {}, {})])
@@ -149,15 +149,17 @@ def test_what_was_written_is_trusted_and_nothing_else(project: Path) -> None:
 
     assert (code, said) == (
         0,
-        f"aisb: {project}/.ai-sandbox/allow: 1 entry, trusted (from package.json, Cargo.toml)\n"
+        f"aisb: {project}/.ai-sandbox/allow: 2 entries, trusted (from package.json, Cargo.toml)\n"
+        "aisb:   @npm\n"
         "aisb:   exact:n.test\n"
         "aisb: 1 more that files of the project name are in it as comments: look at them, then: aisb trust\n"
         "aisb: .ai-sandbox/policy.yaml is new: see it with: aisb trust\n",
     )
     assert untrusted[0] == 78
+    # What the preset stands for, nobody knows before the image is built: the others may be in it.
     assert [
         aisb(project, "policy", "check", host)[0] for host in ("n.test", "evil.test", "p.test", "comment.test")
-    ] == [0, 1, 1, 1]
+    ] == [0, 69, 69, 69]
     assert aisb(project, "init") == (
         2,
         f"aisb: {project}/.ai-sandbox/allow is there already\naisb:   edit it, and say so: aisb trust\n",
