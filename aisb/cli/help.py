@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
-from aisb.domain.options import CONFIGURABLE, FLAG, OPTIONS
+from aisb.domain.options import CONFIGURABLE, FLAG, LEARN_OPTIONS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +32,9 @@ unless named, no host is reached unless allowed, and nothing inside is root.
 
 run:      run          the agent or a command (the default; aisb run --help)
 policy:   init         write .ai-sandbox/allow for the project that is here
-          policy       what may be reached: policy check TARGET, policy show
           trust        look at a project's .ai-sandbox, and let it count
-          logs         what a run was allowed and refused
+          policy       what may be reached: policy check TARGET, policy show
+          logs, learn  what a run was allowed and refused; what a command needs
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 
@@ -43,10 +43,24 @@ run unprotected. Where aisb cannot enforce, it does not run.
 """
 
 
-def print_help(*, run: bool) -> int:
-    """Print the screen, or the flags of a run, on stdout."""
-    answer(run_help() if run else _SCREEN)
+def print_help(verb: list[str]) -> int:
+    """Print the screen, or the flags of a verb that runs something, on stdout."""
+    texts = {"run": run_help, "learn": learn_help}
+    answer(texts[verb[0]]() if verb and verb[0] in texts else _SCREEN)
     return 0
+
+
+def learn_help() -> str:
+    """The flags that only `learn` has."""
+    flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in LEARN_OPTIONS)
+    return verb_help(
+        "learn",
+        "Run a command with everything public open on ports 80 and 443, and propose the list\nthat it needs. "
+        "Nothing of it takes effect by itself. The flags are these and those\nof a run: aisb run --help",
+        flags,
+        (),
+        ("--", "COMMAND", "ARG*"),
+    )
 
 
 def run_help() -> str:

@@ -9,7 +9,7 @@ from aisb import __version__
 from aisb.cli.output import answer, say
 from aisb.errors import AisbError, Unwritable
 
-VERBS = frozenset({"run", "build", "init", "logs", "policy", "trust", "version"})
+VERBS = frozenset({"run", "build", "init", "learn", "logs", "policy", "trust", "version"})
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +44,11 @@ def _dispatch(arguments: list[str]) -> int:
     if taken.has("help"):
         from aisb.cli.help import print_help
 
-        return print_help(run=arguments[:1] == ["run"])
+        return print_help(arguments[:1])
+    if taken.verb == "learn":
+        from aisb.cli.learn import learn
+
+        return learn(taken, VERBS)
     if taken.verb == "run":
         from aisb.cli.run import run
 

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.cli.splitter import LEARN
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.images import parse_node_origin
 from aisb.domain.layers import (
@@ -101,8 +102,11 @@ def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
+    wanted = _wanted(layers, scalars)._replace(learn=split.verb == LEARN)
+    if wanted.learn:
+        _refuse_to_learn_so(wanted, scalars[NET], may_pass_in=bool(split.own("yes")))
     return Request(
-        wanted=_wanted(layers, scalars),
+        wanted=wanted,
         gate_network=_network_name(scalars.get("gate-network")),
         project=None if "no-cwd" in settings else scalars.get("project", Setting(".", "")).value,
         policy_paths=split.values("policy"),
@@ -136,6 +140,18 @@ def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:
     for name in ("allow", "policy"):
         if net.value != ALLOW and split.values(name):
             raise UsageError(f"--{name} has no meaning under {_mode(net)}", hint=_way_out(net))
+
+
+def _refuse_to_learn_so(wanted: Wanted, net: Setting, *, may_pass_in: bool) -> None:
+    """What is not to be learnt with: no gate, and secrets that nobody has said yes to."""
+    if wanted.net != ALLOW:
+        raise UsageError(f"aisb learn has no meaning under {_mode(net)}", hint=_way_out(net))
+    if wanted.environment and not may_pass_in:
+        name = wanted.environment[0]
+        raise UsageError(
+            f"{name.named('env')} {name.value}: what runs under aisb learn could send it to any host",
+            hint="leave it out, or say that you want that: aisb learn --yes ...",
+        )
 
 
 def _mode(net: Setting) -> str:

@@ -25,7 +25,7 @@ from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, denial_lines, learn_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +51,8 @@ class Clock:
         self.marks.append((name, time.monotonic()))
 
 
-def run(split: Split, verbs: frozenset[str]) -> int:
-    """Do what the command line says."""
+def run(split: Split, verbs: frozenset[str], then: Callable[[Job, Ended], None] | None = None) -> int:
+    """Do what the command line says. `then` is called with a run that has come to its end, before its last words."""
     clock = Clock()
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
@@ -79,7 +79,7 @@ def run(split: Split, verbs: frozenset[str]) -> int:
     for note in [] if request.has("quiet") else found_around(project):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock)
+    return _run(request, sources, project, where, runner, clock, then or (lambda _job, _ended: None))
 
 
 def wish_of(request: Request, project: str) -> Wish:
@@ -104,7 +104,15 @@ def _be_strict(split: Split, request: Request) -> None:
         raise UsageError(f"{flag} is not a flag of aisb", hint=hint)
 
 
-def _run(request: Request, sources: Sources, project: str, where: Directories, runner: Runner, clock: Clock) -> int:
+def _run(
+    request: Request,
+    sources: Sources,
+    project: str,
+    where: Directories,
+    runner: Runner,
+    clock: Clock,
+    then: Callable[[Job, Ended], None],
+) -> int:
     variables = read_variables(request.wanted.environment, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
@@ -129,6 +137,7 @@ def _run(request: Request, sources: Sources, project: str, where: Directories, r
     except Unavailable:
         need_gate_network(request, shop)
         raise
+    then(job, ended)
     return _finish(request, ended, clock)
 
 
@@ -236,10 +245,13 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         host_ports=len(plan.host_ports),
         gate=plan.gate_key[:12],
         warm=gate is not None and gate.warm,
+        learn=plan.learn,
     )
     mounted, reachable = start_lines(view)
     if not quiet:
         say(mounted)
+    for line in learn_lines() if plan.learn else ():
+        say(line)
     if not quiet or plan.net == "full":
         say(reachable)
     for note in () if quiet else plan.notes:

@@ -2,6 +2,7 @@
 Where aisb's part of the command line ends.
 
     aisb [run] FLAG* ( -- COMMAND ARG* | HARNESS-ARG* )
+    aisb learn FLAG* ( -- COMMAND ARG* )
 
 The first word that is not one of our flags ends our part: it and all that follows belong to the
 harness, byte for byte. A parser that read on would let an argument of the harness widen the policy.
@@ -11,11 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.options import BY_FLAG, DIRECTORY, FILE, FLAG, SHORT_FLAGS
+from aisb.domain.options import BY_FLAG, DIRECTORY, FILE, FLAG, LEARN_BY_FLAG, SHORT_FLAGS
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aisb.domain.options import Option
+
+LEARN = "learn"
 
 
 class Split(NamedTuple):
@@ -24,7 +29,7 @@ class Split(NamedTuple):
 
     `flags` are (name, value) pairs in order, a plain flag's value is "". Exactly one of `command`
     (after `--`) and `harness` (everything else) is not None, unless both are absent: then `harness` is ().
-    `said_run` is whether the line began with `run`.
+    `said_run` is whether the line began with `run`. `own_flags` are those that the verb has besides a run's.
     """
 
     verb: str
@@ -33,6 +38,7 @@ class Split(NamedTuple):
     harness: tuple[str, ...]
     rest: tuple[str, ...] = ()
     said_run: bool = False
+    own_flags: tuple[tuple[str, str], ...] = ()
 
     def has(self, name: str) -> bool:
         """Whether the flag was given."""
@@ -42,10 +48,16 @@ class Split(NamedTuple):
         """All values of the flag, in order."""
         return tuple(value for flag, value in self.flags if flag == name)
 
+    def own(self, name: str) -> tuple[str, ...]:
+        """All values of a flag that the verb has besides those of a run; of a plain flag one for each time."""
+        return tuple(value for flag, value in self.own_flags if flag == name)
+
 
 def split(arguments: list[str], verbs: frozenset[str]) -> Split:
     """Take the command line apart. Raises UsageError for a flag of ours that cannot be read."""
     words = list(arguments)
+    if words[:1] == [LEARN] and LEARN in verbs:
+        return _split_learn(words[1:])
     if words and words[0] in verbs and words[0] != "run":
         return Split(words[0], (), None, (), tuple(words[1:]))
     said_run = words[:1] == ["run"]
@@ -62,12 +74,25 @@ def split(arguments: list[str], verbs: frozenset[str]) -> Split:
     return Split("run", tuple(flags), None, tuple(words), said_run=said_run)
 
 
-def _take_flag(words: list[str]) -> tuple[str, str] | None:
+def _split_learn(words: list[str]) -> Split:
+    """The flags of a run and its own; what follows them is a command."""
+    flags: list[tuple[str, str]] = []
+    while words and words[0] != "--":
+        flag = _take_flag(words, BY_FLAG | LEARN_BY_FLAG)
+        if flag is None:
+            raise UsageError(f"aisb learn has no flag {words[0]}", hint="write: aisb learn FLAG... -- COMMAND ARG...")
+        flags.append(flag)
+    command = _command(words[1:]) if words else None
+    own = tuple(flag for flag in flags if f"--{flag[0]}" in LEARN_BY_FLAG)
+    return Split(LEARN, tuple(flag for flag in flags if flag not in own), command, (), own_flags=own)
+
+
+def _take_flag(words: list[str], known: Mapping[str, Option] = BY_FLAG) -> tuple[str, str] | None:
     """Remove one of our flags, with its value, from the front of `words`; None where the harness begins."""
     if words[0] in SHORT_FLAGS:
         return SHORT_FLAGS[words.pop(0)], ""
     name, equals, value = words[0].partition("=")
-    option = BY_FLAG.get(name)
+    option = known.get(name)
     if option is None:
         return None
     del words[0]

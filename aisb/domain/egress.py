@@ -16,17 +16,22 @@ from aisb.domain.hosts import canonical_name
 from aisb.domain.http_rules import HostPolicy, parse_rule
 from aisb.domain.names import EXACT, MATCHES, WEB_PORTS, NameEntry
 
-VERSION = 2
-_DOCUMENT = ("version", "names", "addresses", "host_ports", "rules")
+VERSION = 3
+_DOCUMENT = ("version", "names", "addresses", "host_ports", "rules", "learn")
 
 
 class EgressPolicy(NamedTuple):
-    """Entries of each kind, reduced and sorted, and the rules of hosts. `host_ports` are of the host's loopback."""
+    """
+    Entries of each kind, reduced and sorted, and the rules of hosts. `host_ports` are of the host's loopback.
+
+    `learn` opens everything public on ports 80 and 443 as well, to find out what a command needs.
+    """
 
     names: tuple[NameEntry, ...] = ()
     addresses: tuple[AddressEntry, ...] = ()
     host_ports: tuple[int, ...] = ()
     rules: tuple[HostPolicy, ...] = ()
+    learn: bool = False
 
     @property
     def listed_names(self) -> tuple[NameEntry, ...]:
@@ -39,6 +44,7 @@ def policy_json(policy: EgressPolicy) -> str:
     document = {
         "addresses": [{"network": str(address.network), "port": address.port} for address in policy.addresses],
         "host_ports": list(policy.host_ports),
+        "learn": policy.learn,
         "names": [name._asdict() for name in policy.names],
         "rules": [{"host": host.host, "rules": [rule._asdict() for rule in host.rules]} for host in policy.rules],
         "version": VERSION,
@@ -49,7 +55,7 @@ def policy_json(policy: EgressPolicy) -> str:
 def read_policy(text: str) -> EgressPolicy:
     """The policy in canonical JSON. Raises ValueError for anything that `policy_json` does not write."""
     try:
-        version, names, addresses, host_ports, rules = _fields(json.loads(text), *_DOCUMENT)
+        version, names, addresses, host_ports, rules, learn = _fields(json.loads(text), *_DOCUMENT)
         if version != VERSION:
             raise ValueError(f"this policy is not of version {VERSION}")
         policy = EgressPolicy(
@@ -57,6 +63,7 @@ def read_policy(text: str) -> EgressPolicy:
             addresses=tuple(map(_address, addresses)),
             host_ports=tuple(map(_port, host_ports)),
             rules=tuple(map(_host_policy, rules)),
+            learn=_flag(learn),
         )
         # What is twice or in another order is not written again.
         if policy_json(policy) == text:
@@ -85,6 +92,12 @@ def _address(item: object) -> AddressEntry:
     if not isinstance(network, str):
         raise TypeError("a network is text")
     return AddressEntry(ip_network(network), None if port is None else _port(port))
+
+
+def _flag(item: object) -> bool:
+    if not isinstance(item, bool):
+        raise TypeError("a flag is true or false")
+    return item
 
 
 def _port(item: object) -> int:

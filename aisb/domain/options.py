@@ -40,6 +40,7 @@ NETWORK = "Network"
 INSIDE = "What is inside"
 PREVIEW = "Look before you run"
 OUTPUT = "Output"
+LEARN = "What is learnt"
 
 _SHOWN = {
     "policy": "what the flags and entries come to",
@@ -111,6 +112,14 @@ OPTIONS = (
     Option("version", FLAG, "", "aisb's version", OUTPUT),
 )
 
+# Of `aisb learn` besides those of a run. No variable and no file sets one, and none makes a run of another kind learn.
+LEARN_OPTIONS = (
+    Option("output", VALUE, FILE, "write the proposed list to FILE, not to stderr", LEARN),
+    Option("save", FLAG, "", "write it to .ai-sandbox/allow.proposed, which nothing reads", LEARN),
+    Option("yes", FLAG, "", "pass in what --env names, though everything public can be reached", LEARN),
+)
+
 CONFIGURABLE = {option.name: option for option in OPTIONS if "config" in option.layers}
 BY_FLAG = {f"--{option.name}": option for option in OPTIONS}
+LEARN_BY_FLAG = {f"--{option.name}": option for option in LEARN_OPTIONS}
 SHORT_FLAGS = {"-q": "quiet", "-h": "help"}

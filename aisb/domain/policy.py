@@ -43,7 +43,7 @@ class AllowItem:
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """
-    What a run may do.
+    What a run may do. `learn`: everything public besides, to find out what it needs.
 
     `origins` are those of `net`, `base_image` and `ca_bundle`, where somebody wrote them; `notes` what may not be what
     was meant.
@@ -60,6 +60,7 @@ class Policy:
     ca_bundle: str
     origins: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    learn: bool = False
 
     @cached_property
     def gathered(self) -> Gathered:
@@ -69,7 +70,7 @@ class Policy:
     @property
     def egress(self) -> EgressPolicy:
         """What may be reached, reduced to the fewest entries that mean the same."""
-        return self.gathered.policy
+        return self.gathered.policy._replace(learn=self.learn)
 
     @property
     def names(self) -> tuple[NameEntry, ...]:
@@ -144,7 +145,7 @@ def _parse_sourced(argument: str, origin: str) -> list[Entry]:
 
 def need_entries(policy: Policy) -> Policy:
     """The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for."""
-    if policy.net == ALLOW and not policy.allow and not policy.hosts:
+    if policy.net == ALLOW and not policy.allow and not policy.hosts and not policy.learn:
         raise UsageError(
             "nothing is allowed yet: name the hosts that the agent may reach",
             hint="write: aisb --allow llm.example.com, or --net none for no network at all",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 
-from aisb.domain.addresses import METADATA
+from aisb.domain.addresses import METADATA, is_private
 from aisb.domain.hosts import is_address, show_authority
-from aisb.domain.names import HOST_NAME, WEB_PORTS, is_own
+from aisb.domain.names import HOST_NAME, PROBED, WEB_PORTS, is_own
 
 # An IPv4 address in IPv6 clothes, and the addresses that a sandbox makes up for names. A metadata service hands out the
 # machine's credentials: an entry for it is for who knows that, not for who pastes what an agent met.
@@ -27,6 +27,17 @@ def entry_for(host: str, port: int) -> str:
     if is_own(host) or "." not in host or host.endswith(".localhost"):
         return ""
     return host if port in WEB_PORTS else f"{host}:{port}"
+
+
+def is_public(host: str, port: int) -> bool:
+    """
+    Whether this is the public web, for all that a canonical name or an address tells: what may be learnt of.
+
+    What is not: whatever no entry could open, and what each start tries, to prove that it is closed.
+    """
+    if port not in WEB_PORTS or host in PROBED or not entry_for(host, port) or host == HOST_NAME:
+        return False
+    return not is_address(host) or not is_private(ip_network(host))
 
 
 def _address_entry_for(text: str, port: int) -> str:

@@ -29,8 +29,8 @@ from aisb.domain.names import (
     WEB_PORTS,
     NameEntry,
 )
-from aisb.domain.proposals import entry_for
-from aisb.domain.verdict import CUT_OFF, SENTENCES, Failure, Reason, Verdict
+from aisb.domain.proposals import entry_for, is_public
+from aisb.domain.verdict import CUT_OFF, LEARNED, SENTENCES, Failure, Reason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +41,7 @@ __all__ = [
     "CUT_OFF",
     "EXACT",
     "HOST_NAME",
+    "LEARNED",
     "MATCHES",
     "OWN_SUFFIX",
     "PROBED",
@@ -73,6 +74,7 @@ class Engine:
         addresses: Iterable[AddressEntry] = (),
         host_ports: Iterable[int] = (),
         rules: Iterable[HostPolicy] = (),
+        learn: bool = False,
     ) -> None:
         self._by_host: dict[str, list[NameEntry]] = {}
         for entry in (NameEntry(PROBE_NAME, EXACT, WEB_PORTS), *names):
@@ -80,6 +82,7 @@ class Engine:
         self._addresses = AddressTable(addresses)
         self._host_ports = frozenset(host_ports)
         self._rules = {policy.host: HostRules(policy) for policy in rules}
+        self._learn = learn
 
     @classmethod
     def from_json(cls, text: str) -> Engine:
@@ -126,7 +129,7 @@ class Engine:
             return Verdict(allowed=True, rule=_rules_of(canonical))
         for entry in self._covering(canonical):
             return Verdict(allowed=True, rule=entry.text())
-        return _denied(canonical, WEB_PORTS[-1], Reason.DNS)
+        return self._learnt_or_denied(canonical, WEB_PORTS[-1], Reason.DNS)
 
     @property
     def has_rules(self) -> bool:
@@ -198,14 +201,19 @@ class Engine:
         for entry in covering:
             if entry.port in (None, port):
                 return Verdict(allowed=True, rule=entry.text())
-        return _denied(address, port, Reason.PORT if covering else Reason.DIRECT_ADDRESS)
+        return self._learnt_or_denied(address, port, Reason.PORT if covering else Reason.DIRECT_ADDRESS)
 
     def _judge_name_and_port(self, name: str, port: int) -> Verdict:
         covering = list(self._covering(name))
         for entry in covering:
             if port in entry.ports:
                 return Verdict(allowed=True, rule=entry.text())
-        return _denied(name, port, Reason.PORT if covering else Reason.NOT_LISTED)
+        return self._learnt_or_denied(name, port, Reason.PORT if covering else Reason.NOT_LISTED)
+
+    def _learnt_or_denied(self, host: str, port: int, reason: str) -> Verdict:
+        if self._learn and is_public(host, port):
+            return Verdict(allowed=True, rule=LEARNED)
+        return Verdict(allowed=False, reason=reason, add=entry_for(host, port))
 
     def _covering(self, name: str) -> Iterator[NameEntry]:
         for candidate in (name, *parents_of(name)):
@@ -223,10 +231,6 @@ def _judge_port_of_rules(name: str, port: int) -> Verdict:
 
 def _rules_of(name: str) -> str:
     return f"the rules of {name}"
-
-
-def _denied(host: str, port: int, reason: str) -> Verdict:
-    return Verdict(allowed=False, reason=reason, add=entry_for(host, port))
 
 
 def _same_name(one: str, other: str) -> bool:

@@ -27,6 +27,8 @@ class Reason:
     BAD_REQUEST = "bad-request"
 
 
+# The rule of what is allowed only to learn of it.
+LEARNED = "aisb learn"
 # The method of the last line of a record that is full.
 CUT_OFF = "AUDIT"
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
+    `learn` is the verb's: nothing else can ask for it.
     """
 
     net: str
@@ -22,6 +23,7 @@ class Wanted(NamedTuple):
     node_origin: str
     idle_seconds: int
     origins: tuple[tuple[str, str], ...] = ()
+    learn: bool = False
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

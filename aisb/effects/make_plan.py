@@ -62,6 +62,7 @@ def read_policy(question: Question) -> Policy:
         ca_bundle=wanted.ca_bundle,
         origins=dict(wanted.origins),
         notes=host_bits_notes(entries) if net == ALLOW else (),
+        learn=wanted.learn,
     )
 
 
@@ -125,6 +126,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         gate_files=gate_conf,
         gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
         origins=origins_json(policy) if gate_conf else "",
+        learn=policy.learn,
         notes=policy_notes(policy),
     )
 

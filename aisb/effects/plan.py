@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     gate_files: dict[str, str]
     gate_key: str
     origins: str
+    learn: bool
     notes: tuple[str, ...]
 
 

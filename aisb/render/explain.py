@@ -28,6 +28,7 @@ def policy_lines(policy: Policy) -> str:
         "project": policy.project,
     }
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
+    pairs |= {"learn": "everything public, ports 80 and 443"} if policy.learn else {}
     by_host = _by_host(policy.allow)
     for index, item in enumerate(policy.allow):
         pairs[f"allow.{index}"] = item.entry.text()

@@ -84,6 +84,7 @@ class SquidView(NamedTuple):
     opened: tuple[Opened, ...]
     bumped: tuple[str, ...]
     roots: str
+    learn: bool
     certgen: str = CERTGEN
     guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
     ports: Ports = Ports()
@@ -143,7 +144,7 @@ def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots
     ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
     private = _networks_for_squid(host_addresses)
     roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
-    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), _bumped(egress), roots)
+    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), _bumped(egress), roots, egress.learn)
     return render("squid.conf.j2", view)
 
 

@@ -41,6 +41,7 @@ class StartView(NamedTuple):
     host_ports: int
     gate: str
     warm: bool
+    learn: bool = False
 
 
 def start_lines(view: StartView) -> tuple[str, str]:
@@ -66,7 +67,16 @@ def _reachable(view: StartView) -> str:
     names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
     addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
     ports = f", {view.host_ports} {'port' if view.host_ports == 1 else 'ports'} of this host" if view.host_ports else ""
-    return f"allow {names}, {addresses}{ports}; gate {view.gate} {'warm' if view.warm else 'started'}"
+    besides = " and everything public" if view.learn else ""
+    return f"allow {names}, {addresses}{ports}{besides}; gate {view.gate} {'warm' if view.warm else 'started'}"
+
+
+def learn_lines() -> tuple[str, ...]:
+    """What is said whenever a run learns, however quiet it is to be."""
+    return (
+        "WARNING: LEARNING: EVERY PUBLIC HOST IS OPEN to this run on ports 80 and 443",
+        "WARNING: whatever it can read, the project too, it can send anywhere; private addresses stay closed",
+    )
 
 
 def _short(path: str, home: str) -> str:

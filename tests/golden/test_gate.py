@@ -8,7 +8,7 @@ from aisb.domain.egress import EgressPolicy
 from aisb.domain.entries import parse_entry
 from aisb.domain.gather import gather
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
-from aisb.render.gate_files import gate_entrypoint, gate_files
+from aisb.render.gate_files import gate_entrypoint, gate_files, squid_conf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,19 @@ def test_addresses_and_hosts_with_rules(golden: Callable[[str, str], None]) -> N
     for name in ("bumped", "gate.nft", "policy.json", "roots.pem", "squid.conf"):
         golden(f"gate/every-kind/{name}", files[name])
     assert {"bumped", "roots.pem"}.isdisjoint(files_of(NAMES, HOST))
+
+
+def test_a_gate_that_learns(golden: Callable[[str, str], None]) -> None:
+    """squid's outer bound is open on two ports, for what is public; the ruleset is that of any other gate."""
+    plain, learning = (EgressPolicy(NAMES, learn=learn) for learn in (False, True))
+    files = [
+        gate_files(egress=egress, host_addresses=HOST, seccomp="{}\n", idle_seconds=600) for egress in (plain, learning)
+    ]
+    rules = gather([(parse_entry("10.20.0.5:5432"), ""), (parse_entry("GET api.test/x"), "")]).policy
+
+    golden("gate/learn/squid.conf", files[1]["squid.conf"])
+    golden("gate/learn/every-kind.conf", squid_conf(rules._replace(learn=True), HOST))
+    assert sorted(name for name in files[0] if files[0][name] != files[1][name]) == ["policy.json", "squid.conf"]
 
 
 def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:

@@ -71,6 +71,8 @@ UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 UNVERIFIED.check_hostname = False
 UNVERIFIED.verify_mode = ssl.CERT_NONE
 POLICIES = 4
+# Those that come after them open everything public besides.
+LEARNING = 2
 REQUESTS = 120
 FEWEST_OF_A_KIND = 15
 
@@ -144,10 +146,10 @@ def random_path(chance: random.Random) -> str:
     return "/" + "".join(chance.choices(PIECES, k=chance.choice((0, 1, 2, 3, 6))))
 
 
-def random_question(chance: random.Random, *, bridged: bool) -> tuple[EgressPolicy, dict[Request, bool]]:
+def random_question(chance: random.Random, *, bridged: bool, learn: bool) -> tuple[EgressPolicy, dict[Request, bool]]:
     """A policy, and requests of which it allows some and denies some."""
     while True:
-        policy = random_policy(chance)
+        policy = random_policy(chance)._replace(learn=learn)
         engine = Engine(*policy)
         answers = {
             request: expected(engine, policy, request, bridged=bridged)
@@ -266,9 +268,9 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("bridged", [False, True], ids=["squid and helper", "with the bridge"])
-@pytest.mark.parametrize("seed", range(POLICIES))
+@pytest.mark.parametrize("seed", range(POLICIES + LEARNING))
 def test_what_arrives_is_what_the_engine_allows(world: World, system: str, seed: int, bridged: bool) -> None:
-    policy, answers = random_question(random.Random(seed), bridged=bridged)
+    policy, answers = random_question(random.Random(seed), bridged=bridged, learn=seed >= POLICIES)
     engine = Engine(*policy)
     found = {}
     with GateBox(world, policy, system=system, replaced=() if bridged else (NO_BRIDGE,)) as gate:

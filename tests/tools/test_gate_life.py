@@ -418,8 +418,8 @@ WRONG = {
         "squid has ended: exit status 1",
     ),
     "another policy": (
-        {"replaced": (("policy.json", '"version":2', '"version":1'),)},
-        "this policy is not of version 2",
+        {"replaced": (("policy.json", '"version":3', '"version":1'),)},
+        "this policy is not of version 3",
     ),
 }
 

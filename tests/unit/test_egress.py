@@ -13,10 +13,11 @@ ENTRIES = ("a.test", "10.20.0.0/16:5432", "2001:db8::5", "host:11434", "GET,HEAD
 WHOLE = (
     '{"addresses":[{"network":"10.20.0.0/16","port":5432},{"network":"2001:db8::5/128","port":null}],'
     '"host_ports":[11434],'
+    '"learn":false,'
     '"names":[{"host":"a.test","match":"tree","ports":[80,443]}],'
     '"rules":[{"host":"b.test","rules":['
     '{"action":"ALLOW","method":"GET","path":"/x/.*"},{"action":"ALLOW","method":"HEAD","path":"/x/.*"}]}],'
-    '"version":2}\n'
+    '"version":3}\n'
 )
 
 
@@ -31,6 +32,13 @@ def test_an_empty_policy_is_a_policy() -> None:
     assert read_policy(policy_json(EgressPolicy())) == EgressPolicy()
 
 
+def test_a_policy_that_learns_says_so() -> None:
+    learning = read_policy(WHOLE)._replace(learn=True)
+
+    assert policy_json(learning) == WHOLE.replace('"learn":false', '"learn":true')
+    assert read_policy(policy_json(learning)) == learning
+
+
 def test_squids_outer_bound_knows_the_hosts_with_rules() -> None:
     assert read_policy(WHOLE).listed_names[1:] == (NameEntry("b.test", EXACT, WEB_PORTS),)
 
@@ -38,12 +46,16 @@ def test_squids_outer_bound_knows_the_hosts_with_rules() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"version":2', '"version":1'),
-        ('"version":2', '"version":2.0'),
-        ('"version":2', '"version":true'),
-        ('"version":2', '"more":[],"version":2'),
-        ('"version":2', '"version":2,"version":2'),
-        (',"version":2', ""),
+        ('"version":3', '"version":2'),
+        ('"version":3', '"version":3.0'),
+        ('"version":3', '"version":true'),
+        ('"version":3', '"more":[],"version":3'),
+        ('"version":3', '"version":3,"version":3'),
+        (',"version":3', ""),
+        ('"learn":false', '"learn":0'),
+        ('"learn":false', '"learn":null'),
+        ('"learn":false', '"learn":"true"'),
+        ('"learn":false,', ""),
         ("\n", ""),
         ('{"addresses"', '{ "addresses"'),
         ('"host_ports":[11434],', ""),

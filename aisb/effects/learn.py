@@ -1,0 +1,64 @@
+"""Where a proposed list goes: a file that somebody named, and the one beside a project's allow list."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack, suppress
+
+from aisb.domain.trust import PROJECT_DIRECTORY, PROPOSED_FILE
+from aisb.effects.safe_files import is_there, open_directory
+from aisb.errors import Unavailable, UsageError
+
+_NEW = ".allow.proposed.new"
+
+
+def open_output(path: str) -> int:
+    """
+    A descriptor to write the list to, opened before the run: where a path leads must not be the agent's to decide.
+
+    Raises UsageError for what cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}", hint="name a file that you can write") from error
+    # The low numbers are for what podman hands on.
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    return moved
+
+
+def write_output(descriptor: int, text: str) -> None:
+    """Put the list in the place of what the file held. Raises Unavailable where it cannot be written."""
+    try:
+        # A pipe and a terminal have nothing to cut off.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise Unavailable(f"--output: the list could not be written: {error.strerror}") from error
+
+
+def save_proposed(project: str, text: str) -> str:
+    """
+    Write `.ai-sandbox/allow.proposed`, and return its path. It is read by nobody.
+
+    The project was an agent's to write until now: no link is followed. Raises UsageError and Unavailable.
+    """
+    with ExitStack() as stack:
+        top = open_directory(stack, None, project, project)
+        try:
+            if not is_there(PROJECT_DIRECTORY, top):
+                os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
+            directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
+            with suppress(FileNotFoundError):
+                os.unlink(_NEW, dir_fd=directory)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(_NEW, flags, 0o644, dir_fd=directory), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(_NEW, os.path.basename(PROPOSED_FILE), src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError as error:
+            raise Unavailable(f"{project}/{PROPOSED_FILE} could not be written: {error.strerror}") from error
+    return f"{project}/{PROPOSED_FILE}"
