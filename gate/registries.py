@@ -58,8 +58,10 @@ def pip() -> list[str]:
 
 
 def apt() -> list[str]:
-    """The archives in its sources."""
-    return said("apt-get", "indextargets", "--format", "$(REPO_URI)").split()
+    """The archives in its sources: what it would fetch for an update, of which nothing is fetched."""
+    return [
+        line.split("'")[1] for line in said("apt-get", "--print-uris", "update").splitlines() if line.startswith("'")
+    ]
 
 
 def entries(urls: Iterable[str]) -> list[str]:
