@@ -13,7 +13,7 @@ from aisb.domain.gather import gather
 from aisb.domain.hosts import canonical_host, parse_authority, show_authority
 from aisb.domain.http_request import HTTP, HTTPS, honest_request
 from aisb.domain.net import ALLOW, FULL
-from aisb.domain.rules import Engine, Verdict
+from aisb.domain.rules import HOST_NAME, Engine, Verdict
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def _place(text: str, default_port: int) -> tuple[str, int]:
     name, colon, port = text.rpartition(":")
     # An IPv6 address stands in brackets here, as in every URL.
     is_bare = not colon or text.endswith("]")
+    # As an entry says it.
+    name = HOST_NAME if name == "host" else name
     host = a_label(text if is_bare else name)
     host, number = parse_authority(f"{host}:{default_port if is_bare else port}")
     return canonical_host(host), number

@@ -61,6 +61,7 @@ def policy_of(*entries: tuple[str, str], net: str = "allow", file: bytes = b"all
         (("[2001:DB8:0::1]:22",), Target("2001:db8::1", 22)),
         (("[2001:db8::1]",), Target("2001:db8::1", 443)),
         (("10.0.0.1:5432",), Target("10.0.0.1", 5432)),
+        (("host:11434",), Target("host.aisb.internal", 11434)),
         (("http://a.test",), Target("a.test", 80, "http", "GET", "/")),
         (("HTTPS://a.test:8443/x?q=1#top",), Target("a.test", 8443, "https", "GET", "/x?q=1")),
         (("a.test/x",), Target("a.test", 443, "https", "GET", "/x")),
