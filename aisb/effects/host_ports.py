@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ def host_doors(session: Session, ports: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+        # It ends by itself as well, but nothing is to be waited for.
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
