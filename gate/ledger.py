@@ -88,7 +88,7 @@ class Ledger:
     def __init__(self, loop: Loop, audit: Audit, engine: Engine, origins: Origins) -> None:
         self._loop = loop
         self._audit = audit
-        self._engine = engine
+        self.engine = engine
         self._origins = origins
         self._passages: dict[int, Passage] = {}
         self._last_number = 0
@@ -124,14 +124,18 @@ class Ledger:
                 break
         self._last_number = number
         self._passages[number] = Passage(
-            request, rule, self._is_read(request), is_squids=not self._engine.is_host(request.host)
+            request, rule, self._is_read(request), is_squids=not self.engine.is_host(request.host)
         )
         return number
 
     def _is_read(self, request: Request) -> bool:
-        if is_address(request.host) or self._engine.is_host(request.host):
+        if is_address(request.host) or self.engine.is_host(request.host):
             return False
-        return request.port == 80 or (request.port == 443 and self._engine.is_bumped(request.host))
+        return request.port == 80 or (request.port == 443 and self.engine.is_bumped(request.host))
+
+    def is_at_its_first(self, number: int) -> bool:
+        """Whether squid has said nothing yet about that connection: it is at the request that it began with."""
+        return not self._passages[number].lines
 
     def ended(self, number: int, bytes_out: int, bytes_in: int, failed: str = "") -> None:
         """A connection has ended, with so many bytes from and to the sandbox; `failed` before it stood."""
@@ -205,10 +209,10 @@ class Ledger:
     def _verdict_on(self, line: LogLine, host: str, port: int, passage: Passage) -> Verdict:
         """What was decided in the helper, found again: squid hands its reason on and no more of it."""
         if line.method == "CONNECT":
-            verdict = self._engine.judge(host, port)
+            verdict = self.engine.judge(host, port)
         else:
             scheme = "https" if passage.is_opened else "http"
-            verdict = self._engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
+            verdict = self.engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
         is_the_same = (verdict.allowed, verdict.reason) == (not line.reason, line.reason)
         return verdict if is_the_same else Verdict(allowed=False)
 
