@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address
-from aisb.domain.rules import HOST_NAME, OWN_SUFFIX, Reason, Verdict, honest_request
+from aisb.domain.rules import OWN_SUFFIX, PROBE_NAME, PROBED, Reason, Verdict, honest_request
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # How long a connection that has ended waits for squid's line about it.
 GRACE_SECONDS = 0.2
 _MOST_NUMBERS = 65535
+_PROVING = frozenset({PROBE_NAME, *(host for host in PROBED if host.endswith("." + OWN_SUFFIX))})
 
 
 class Passage:
@@ -217,9 +218,8 @@ class Ledger:
         return verdict if is_the_same else Verdict(allowed=False)
 
     def _write(self, decision: Decision) -> None:
-        # The gate's own name is how a sandbox proves its way out; nobody asked for it.
-        is_own = decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX)
-        if is_own and decision.host != HOST_NAME:
+        # By these two a sandbox proves its way out, and that there is no other; nobody asked for them.
+        if decision.host in _PROVING:
             return
         origin = self._origins.of(decision.host, decision.port, decision.rule, decision.rule_index)
         self._audit.write(decision._replace(origin=origin))
