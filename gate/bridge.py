@@ -12,6 +12,7 @@ import resource
 import sys
 
 from aisb.domain.rules import Engine
+from gate.changes import Changes
 from gate.control import listen_for_control
 from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
@@ -19,6 +20,7 @@ from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
 from gate.readiness import Readiness
 from gate.runs import Runs
+from gate.squid import Squid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,8 +52,11 @@ class Bridge:
         self._engine = engine
         self._squid = squid
         self._readiness = readiness
-        self._runs = Runs(loop, base, engine, most_connections)
         self._probe = ProbeListener(loop)
+        # Before squid starts, which reads the lists that this writes.
+        caller = Squid(loop, base, self._probe)
+        self._runs = Runs(loop, base, engine, caller, most_connections)
+        self._changes = Changes(loop, self._runs, caller)
         listen_for_log(loop, self._runs.logged)
         self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
         self._lifetime.watch_squid(squid)
@@ -65,7 +70,12 @@ class Bridge:
     def _on_proof(self, fault: str) -> None:
         if fault:
             self.end(fault)
-        handlers = {"open": self._open, "close": self._close, "status": self._status}
+        handlers = {
+            "open": self._open,
+            "close": self._close,
+            "status": self._status,
+            "say": self._changes.on_say,
+        }
         listen_for_control(self._loop, f"{self._base}/ctl.sock", handlers)
         if self._engine.has_rules:
             # By now squid has it, so it is there.
@@ -95,16 +105,21 @@ class Bridge:
         self._loop.after(_LOG_SECONDS, self._bound_log)
 
     def _open(self, question: dict[str, object], reply: Reply) -> None:
-        self._runs.open(str(question.get("run")))
+        run = str(question.get("run"))
+        self._runs.open(run)
         self._lifetime.used()
-        reply({"ok": True})
+        self._changes.on_open(run, lambda fault: reply({"ok": not fault, **({"error": fault} if fault else {})}))
 
     def _close(self, question: dict[str, object], reply: Reply) -> None:
+        run = str(question.get("run"))
+        said = self._runs.need(run).said
+
         def on_closed(allowed: int, denied: int) -> None:
             self._lifetime.used()
+            self._changes.on_closed(said)
             reply({"ok": True, "allowed": allowed, "denied": denied})
 
-        self._runs.close(str(question.get("run")), on_closed)
+        self._runs.close(run, on_closed)
 
     def _status(self, _question: dict[str, object], reply: Reply) -> None:
         def on_proof(fault: str) -> None:

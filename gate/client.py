@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from aisb.domain.hosts import is_address, show_authority
 from aisb.domain.rules import Failure, HttpRequest, Reason, Verdict
 from gate import ports
-from gate.calling import Call
 from gate.heads import RESOLVE, BadRequest, Request, parse_head, split_head
 from gate.host_call import HostCall
 from gate.identity import proxy_header
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from gate.ledger import Ledger
     from gate.limits import Bucket
     from gate.loop import Loop
+    from gate.squid import Squid
 
 # For a client that has connected but says nothing, or not all.
 HEAD_SECONDS = 60.0
@@ -63,6 +63,7 @@ class Client:
         socket: ClientEnd,
         engine: Engine,
         ledger: Ledger,
+        squid: Squid,
         bucket: Bucket,
         on_done: Callable[[Client], None],
         doors: str = "",
@@ -72,7 +73,10 @@ class Client:
         self._socket = socket
         self._engine = engine
         self._ledger = ledger
+        self._squid = squid
         self._bucket = bucket
+        # What went on to squid, and its number in the ledger.
+        self._passed_on: tuple[Request, int] | None = None
         self._on_done = on_done
         self._doors = doors
         self._data = b""
@@ -84,6 +88,20 @@ class Client:
     def close(self) -> None:
         """End the connection now, whatever it is at."""
         self._stop()
+
+    def adopt(self, engine: Engine, *, narrows: bool) -> bool:
+        """Judge by this engine from now on, and end the connection if it forbids it: whether it did."""
+        self._engine = engine
+        if not narrows or self._passed_on is None or self._is_allowed_still(*self._passed_on):
+            return False
+        self._passed_on = None
+        self.close()
+        return True
+
+    def _is_allowed_still(self, request: Request, number: int) -> bool:
+        # On one that carries whole URLs each request may be for another host, and squid alone sees the later ones.
+        is_known = request.is_tunnel or self._ledger.is_at_its_first(number)
+        return is_known and self._engine.judge(request.host, request.port).allowed
 
     def refuse_at_once(self) -> None:
         """There are too many: say so without waiting for what this one wants."""
@@ -191,6 +209,7 @@ class Client:
         """Call squid at the door where requests of this kind are judged again."""
         self._leave_loop()
         number = self._ledger.opened(request, rule)
+        self._passed_on = request, number
         meant = show_authority(request.host, request.port)
         if not request.is_tunnel:
             first = proxy_header(self._run, number, request.port) + head + self._data
@@ -212,6 +231,7 @@ class Client:
         """Call the forwarder for this port. What passes then is nobody's to read."""
         self._leave_loop()
         number = self._ledger.opened(request, rule)
+        self._passed_on = request, number
 
         def on_host(host: HostEnd | None) -> None:
             self._join(number, host, self._data, _TUNNEL_IS_UP, sorry=_NOBODY_THERE)
@@ -225,7 +245,7 @@ class Client:
         self._stop = stop
 
     def _call(self, door: int, words: bytes, then: Callable[[SquidEnd | None, bytes], None]) -> None:
-        call = Call(self._loop, door, words, then)
+        call = self._squid.call(self._loop, door, words, then)
 
         def stop() -> None:
             call.cancel()
@@ -253,6 +273,7 @@ class Client:
     ) -> None:
         """From here on bytes are passed both ways; where there is nobody to pass them to, the client is told so."""
         if squid is None or not self._send_whole(to_client):
+            self._passed_on = None
             if squid is not None:
                 squid.close()
             self._ledger.ended(number, 0, 0, failed="" if squid else Failure.UNANSWERED)
@@ -262,6 +283,7 @@ class Client:
         squid.serve(self._loop, self._socket, must_be_tls=is_tls)
 
         def on_done() -> None:
+            self._passed_on = None
             self._ledger.ended(number, sent_before + self._socket.taken, squid.taken)
             self._done()
 

@@ -11,7 +11,7 @@ def main() -> None:
     """Answer squid's lines until it closes the pipe."""
     from gate.judging import serve
 
-    serve("/run/aisb/conf/policy.json", 0, 1)
+    serve("/run/aisb", 0, 1)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 import re
 import select
-from typing import NamedTuple
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import is_address, parse_authority, parse_port
+from aisb.domain.live import alive, next_end, read_live
 from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
 from gate.refusal import json_of, refusal_of, text_of
 from gate.squid_log import AGREED, bare, with_brackets
 from gate.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
 _FIELDS = 12
@@ -61,15 +66,54 @@ class Question(NamedTuple):
     wants_json: bool = False
 
 
-def answer(engine: Engine, line: bytes) -> bytes:
-    """The answer to one line, "" to a line that not even has a channel to answer on."""
+class _Words(NamedTuple):
+    """What was said of one run: the file that it was read from, as the system knows it, and when some of it ends."""
+
+    file: tuple[int, int, int]
+    end: float
+    engine: Engine
+
+
+class Engines:
+    """An engine for each run: the gate's policy, and what the user has said of that run since it began."""
+
+    def __init__(self, base: str) -> None:
+        with open(f"{base}/conf/policy.json", encoding="utf-8") as file:
+            self._common = Engine.from_json(file.read())
+        self._base = base
+        self._words: dict[str, _Words] = {}
+
+    def of(self, run: str) -> Engine:
+        """The engine to judge by now. Raises ValueError for words that cannot be read: then nothing is allowed."""
+        try:
+            status = os.stat(f"{self._base}/r/{run}/live.json")
+        except FileNotFoundError:
+            self._words.pop(run, None)
+            return self._common
+        file = status.st_ino, status.st_mtime_ns, status.st_size
+        words = self._words.get(run)
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        if words is None or words.file != file or 0 < words.end <= now:
+            words = self._words[run] = self._read(run, file, now)
+        return words.engine
+
+    def _read(self, run: str, file: tuple[int, int, int], now: float) -> _Words:
+        with open(f"{self._base}/r/{run}/live.json", encoding="utf-8") as opened:
+            entries = alive(read_live(opened.read()), now)
+        return _Words(file, next_end(entries), self._common.with_live(entries))
+
+
+def answer(engine_of: Callable[[str], Engine], line: bytes) -> bytes:
+    """
+    The answer to one line, "" to a line that not even has a channel to answer on. `engine_of` a run judges it.
+    """
     channel, _, rest = line.partition(b" ")
     if not _CHANNEL.fullmatch(channel):
         return b""
     try:
         question = parse_question(rest)
-        verdict = judge(engine, question)
-    except ValueError:
+        verdict = judge(engine_of(question.run), question)
+    except (ValueError, OSError):
         return channel + b" ERR log=" + Reason.BAD_REQUEST.encode() + b"\n"
     return channel + (_yes(question) if verdict.allowed else _no(question, verdict)) + b"\n"
 
@@ -190,32 +234,31 @@ def _escaped(text: str) -> bytes:
     return b"".join(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in text.encode())
 
 
-def serve(policy_path: str, source: int, sink: int) -> None:
+def serve(base: str, source: int, sink: int) -> None:
     """Answer what comes in on descriptor `source`, each line in its run's turn, until it ends."""
-    with open(policy_path, encoding="utf-8") as file:
-        engine = Engine.from_json(file.read())
+    engine_of = Engines(base).of
     turns = Turns()
     rest = b""
     while True:
         ready, _, _ = select.select([source], [], [], turns.wait_seconds())
-        answers = b"".join(answer(engine, line) for line in turns.due())
+        answers = b"".join(answer(engine_of, line) for line in turns.due())
         if ready:
             data = os.read(source, 65536)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
-            answers += b"".join(_answer_in_turn(engine, turns, line) for line in lines)
+            answers += b"".join(_answer_in_turn(engine_of, turns, line) for line in lines)
             # squid's lines end; one that grows without end is none of its.
             rest = rest[-_LONGEST_LINE:]
         while answers:
             answers = answers[os.write(sink, answers) :]
 
 
-def _answer_in_turn(engine: Engine, turns: Turns, line: bytes) -> bytes:
+def _answer_in_turn(engine_of: Callable[[str], Engine], turns: Turns, line: bytes) -> bytes:
     is_due = turns.take(line)
     if is_due is None:
         # Judged all the same; squid cuts what it would have let through.
-        return answer(engine, line).replace(
+        return answer(engine_of, line).replace(
             b" OK log=" + AGREED.encode(), b" OK too_many_=yes log=" + Reason.LIMIT.encode(), 1
         )
-    return answer(engine, line) if is_due else b""
+    return answer(engine_of, line) if is_due else b""

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import is_address
-from aisb.domain.rules import HOST_NAME, OWN_SUFFIX, Reason, Verdict, honest_request
+from aisb.domain.rules import OWN_SUFFIX, PROBE_NAME, PROBED, Reason, Verdict, honest_request
 from gate.audit import Decision
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # How long a connection that has ended waits for squid's line about it.
 GRACE_SECONDS = 0.2
 _MOST_NUMBERS = 65535
+_PROVING = frozenset({PROBE_NAME, *(host for host in PROBED if host.endswith("." + OWN_SUFFIX))})
 
 
 class Passage:
@@ -88,7 +89,7 @@ class Ledger:
     def __init__(self, loop: Loop, audit: Audit, engine: Engine, origins: Origins) -> None:
         self._loop = loop
         self._audit = audit
-        self._engine = engine
+        self.engine = engine
         self._origins = origins
         self._passages: dict[int, Passage] = {}
         self._last_number = 0
@@ -124,14 +125,18 @@ class Ledger:
                 break
         self._last_number = number
         self._passages[number] = Passage(
-            request, rule, self._is_read(request), is_squids=not self._engine.is_host(request.host)
+            request, rule, self._is_read(request), is_squids=not self.engine.is_host(request.host)
         )
         return number
 
     def _is_read(self, request: Request) -> bool:
-        if is_address(request.host) or self._engine.is_host(request.host):
+        if is_address(request.host) or self.engine.is_host(request.host):
             return False
-        return request.port == 80 or (request.port == 443 and self._engine.is_bumped(request.host))
+        return request.port == 80 or (request.port == 443 and self.engine.is_bumped(request.host))
+
+    def is_at_its_first(self, number: int) -> bool:
+        """Whether squid has said nothing yet about that connection: it is at the request that it began with."""
+        return not self._passages[number].lines
 
     def ended(self, number: int, bytes_out: int, bytes_in: int, failed: str = "") -> None:
         """A connection has ended, with so many bytes from and to the sandbox; `failed` before it stood."""
@@ -205,17 +210,16 @@ class Ledger:
     def _verdict_on(self, line: LogLine, host: str, port: int, passage: Passage) -> Verdict:
         """What was decided in the helper, found again: squid hands its reason on and no more of it."""
         if line.method == "CONNECT":
-            verdict = self._engine.judge(host, port)
+            verdict = self.engine.judge(host, port)
         else:
             scheme = "https" if passage.is_opened else "http"
-            verdict = self._engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
+            verdict = self.engine.judge_request(honest_request(line.method, scheme, host, port, line.path))
         is_the_same = (verdict.allowed, verdict.reason) == (not line.reason, line.reason)
         return verdict if is_the_same else Verdict(allowed=False)
 
     def _write(self, decision: Decision) -> None:
-        # The gate's own name is how a sandbox proves its way out; nobody asked for it.
-        is_own = decision.host == OWN_SUFFIX or decision.host.endswith("." + OWN_SUFFIX)
-        if is_own and decision.host != HOST_NAME:
+        # By these two a sandbox proves its way out, and that there is no other; nobody asked for them.
+        if decision.host in _PROVING:
             return
         origin = self._origins.of(decision.host, decision.port, decision.rule, decision.rule_index)
         self._audit.write(decision._replace(origin=origin))

@@ -110,6 +110,7 @@ class Trial(NamedTuple):
     then: bytes
     arrives: bool
     answer: bytes
+    run: str = RUN
 
 
 def trials(nonces: list[bytes]) -> list[Trial]:
@@ -135,6 +136,19 @@ def _connect(host: str, port: int) -> bytes:
     return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode("ascii")
 
 
+def change_trials(run: str, port: int) -> Callable[[list[bytes]], list[Trial]]:
+    """The gate's own name at a port that only the newest words of `run` open: it gets through, and nobody else."""
+
+    def make(nonces: list[bytes]) -> list[Trial]:
+        asked = [_get(f"http://{PROBE_NAME}:{port}", f"{PROBE_NAME}:{port}", nonce) for nonce in nonces]
+        return [
+            Trial("what was just said of the run", ports.EXPLICIT, asked[0], b"", True, b"HTTP/1.1 200 ", run),
+            Trial("the same of another run", ports.EXPLICIT, asked[1], b"", False, b"HTTP/1.1 403 "),
+        ]
+
+    return make
+
+
 class Proof:
     """
     Asks squid all questions at once; `then(sentence)` when they are answered or the time is up.
@@ -142,12 +156,20 @@ class Proof:
     The sentence is empty where everything came out right. A squid that does not listen yet is tried again.
     """
 
-    def __init__(self, loop: Loop, listener: ProbeListener, seconds: float, then: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        listener: ProbeListener,
+        seconds: float,
+        then: Callable[[str], None],
+        make: Callable[[list[bytes]], list[Trial]] = trials,
+    ) -> None:
         self._loop = loop
         self._listener = listener
         self._then = then
-        self._nonces = [os.urandom(_NONCE_BYTES) for _ in range(_TRIALS)]
-        self._questions = [_Question(loop, trial, self._on_answer) for trial in trials(self._nonces)]
+        nonces = [os.urandom(_NONCE_BYTES) for _ in range(_TRIALS)]
+        self._questions = [_Question(loop, trial, self._on_answer) for trial in make(nonces)]
+        self._nonces = nonces[: len(self._questions)]
         self._timer = loop.after(seconds, self._finish)
 
     def _on_answer(self) -> None:
@@ -224,7 +246,8 @@ class _Question:
             return
         meant = f"{PROBE_NAME}:80" if self.trial.door == ports.PLAIN else ""
         try:
-            socket.send(proxy_header(RUN, 1, self.trial.door, meant) + self.trial.first)
+            # No connection of a run has this number.
+            socket.send(proxy_header(self.trial.run, 0, self.trial.door, meant) + self.trial.first)
         except OSError:
             self._dial_again()
             return

@@ -7,13 +7,14 @@ which wait in the socket's queue until their turn comes.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
+from aisb.domain.live import live_json
 from gate.audit import Audit
 from gate.client import Client
 from gate.ends import ClientEnd
+from gate.files import write_whole
 from gate.ledger import Ledger
 from gate.limits import Bucket, Limits
 from gate.listening import accept, listen_at, remove
@@ -23,8 +24,10 @@ from gate.origins import Origins
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aisb.domain.live import LiveEntry
     from aisb.domain.rules import Engine
     from gate.loop import Loop
+    from gate.squid import Squid
     from gate.squid_log import LogLine
 
 # All zeros is the probe's.
@@ -44,6 +47,9 @@ CERTIFICATE_NAME = "ca.pem"
 DOORS = "h"
 # In the run's own directory, which no sandbox sees.
 ORIGINS_NAME = "origins.json"
+# In the run's own directory, which its sandbox does not see: what the user has said of it since it began. The helper
+# looks at it before each answer.
+LIVE_NAME = "live.json"
 
 
 class Run:
@@ -55,13 +61,18 @@ class Run:
         directory: str,
         run: str,
         engine: Engine,
+        squid: Squid,
         has_room: Callable[[], bool],
         limits: Limits = _LIMITS,
     ) -> None:
         origins = Origins.read(f"{directory}/{ORIGINS_NAME}")
         self._loop = loop = loop.share(_EVENTS_A_TURN)
         self._run = run
+        self._squid = squid
+        self.begun_with = engine
         self._engine = engine
+        self._live_path = f"{directory}/{LIVE_NAME}"
+        self.said: tuple[LiveEntry, ...] = ()
         self._limits = limits
         self._clients: set[Client] = set()
         self._is_over = False
@@ -72,6 +83,8 @@ class Run:
         self._audit = Audit(f"{directory}/audit.jsonl", run)
         self._ledger = Ledger(loop, self._audit, engine, origins)
         try:
+            # Of a run of this id in a gate that is gone.
+            remove(self._live_path)
             # The sandbox's users are others than ours: who may come near is decided by the directory.
             self._listener = listen_at(self._path, 0o666, _BACKLOG)
         except BaseException:
@@ -83,6 +96,20 @@ class Run:
     def logged(self, line: LogLine) -> None:
         """squid has said something about this run."""
         self._ledger.logged(line)
+
+    def write_down(self, said: tuple[LiveEntry, ...], mark: tuple[LiveEntry, ...] = ()) -> None:
+        """
+        Let the helper judge by this from its next answer on; `adopt` is for the rest.
+
+        `mark` is what shows from outside that it does.
+        """
+        write_whole(self._live_path, live_json((*said, *mark)).encode("ascii"))
+        self.said = said
+
+    def adopt(self, *, narrows: bool) -> int:
+        """Judge by what was written down, and end what is open and no longer allowed; how many connections that was."""
+        self._engine = self._ledger.engine = self.begun_with.with_live(self.said)
+        return sum(client.adopt(self._engine, narrows=narrows) for client in tuple(self._clients))
 
     def close(self, then: Callable[[int, int], None]) -> None:
         """End the socket and all connections; `then(allowed, denied)` when everything is written down."""
@@ -125,7 +152,7 @@ class Run:
 
     def _take_in(self, socket: ClientEnd) -> None:
         is_one_too_many = len(self._clients) >= self._limits.at_once
-        own = self._loop, self._run, socket, self._engine, self._ledger, self._bucket
+        own = self._loop, self._run, socket, self._engine, self._ledger, self._squid, self._bucket
         client = Client(*own, self._on_done, self._doors)
         self._clients.add(client)
         if is_one_too_many:
@@ -149,20 +176,12 @@ class Run:
             self._loop.watch(self._listener.fileno(), READ, self._on_client)
 
 
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file that everybody may read, there whole or not at all, and follow no link."""
-    new = f"{path}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(new, flags, 0o644), "wb") as file:
-        file.write(data)
-    os.replace(new, path)
-
-
 class Runs:
     """All runs of the gate, by their ids."""
 
-    def __init__(self, loop: Loop, base: str, engine: Engine, most_connections: int) -> None:
+    def __init__(self, loop: Loop, base: str, engine: Engine, squid: Squid, most_connections: int) -> None:
         self._loop = loop
+        self._squid = squid
         self._base = base
         self._engine = engine
         self._most_connections = most_connections
@@ -184,15 +203,21 @@ class Runs:
         if run not in self._runs:
             if self.certificate:
                 write_whole(f"{self._base}/r/{run}/s/{CERTIFICATE_NAME}", self.certificate)
-            self._runs[run] = Run(self._loop, f"{self._base}/r/{run}", run, self._engine, self._has_room)
+            directory = f"{self._base}/r/{run}"
+            self._runs[run] = Run(self._loop, directory, run, self._engine, self._squid, self._has_room)
+
+    def need(self, run: str) -> Run:
+        """The open run of that id. Raises ValueError where there is none."""
+        if run not in self._runs or run in self._closing:
+            raise ValueError(f"no run {run[:20]!r} is open")
+        return self._runs[run]
 
     def _has_room(self) -> bool:
         return sum(run.connections for run in self._runs.values()) < self._most_connections
 
     def close(self, run: str, then: Callable[[int, int], None]) -> None:
         """End a run; `then(allowed, denied)`. Raises ValueError where there is none of that id."""
-        if run not in self._runs or run in self._closing:
-            raise ValueError(f"no run {run[:20]!r} is open")
+        closing = self.need(run)
 
         def on_closed(allowed: int, denied: int) -> None:
             # Until now squid's last lines about it could still come.
@@ -201,7 +226,7 @@ class Runs:
             then(allowed, denied)
 
         self._closing.add(run)
-        self._runs[run].close(on_closed)
+        closing.close(on_closed)
 
     def logged(self, line: LogLine) -> None:
         """Hand a line of squid's log to the run that it is about; the probe's are nobody's."""

@@ -23,7 +23,6 @@ usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
        aisb VERB ...
 
   aisb --allow llm.example.com --env AI_API_TOKEN
-  aisb --allow llm.example.com --env AI_API_TOKEN -p "mend the failing test"
   aisb --allow git.example.com -- git fetch
   aisb --net none --shell
 
@@ -35,6 +34,7 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           trust        look at a project's .ai-sandbox, and let it count
           policy       what may be reached: policy check TARGET, policy show
           logs, learn  what a run was allowed and refused; what a command needs
+          allow, deny  change what a running sandbox may reach
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 

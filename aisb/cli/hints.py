@@ -109,10 +109,11 @@ def _as_command(split: Split, net: str = "") -> str:
     import shlex
 
     flags = [flag for flag in split.flags if not (net and flag[0] == "net")] + ([("net", net)] if net else [])
-    return shlex.join(["aisb", *(word for flag in flags for word in _words(*flag)), "--", *split.harness])
+    return shlex.join(["aisb", *(word for flag in flags for word in words_of(*flag)), "--", *split.harness])
 
 
-def _words(name: str, value: str) -> tuple[str, ...]:
+def words_of(name: str, value: str) -> tuple[str, ...]:
+    """A flag as it is typed."""
     flag = f"--{name}"
     if BY_FLAG[flag].kind == FLAG:
         return (next((short for short, meant in SHORT_FLAGS.items() if meant == name), flag),)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from aisb.cli.hints import words_of
 from aisb.cli.output import say
 from aisb.cli.run import run
 from aisb.domain.learned import learned
+from aisb.domain.presets import items_of, preset_names
 from aisb.domain.records import read_record
 from aisb.effects.learn import open_output, save_proposed, write_output
-from aisb.errors import AisbError, UsageError
+from aisb.effects.registries import registries_of
+from aisb.errors import AisbError, Unavailable, UsageError
 from aisb.render.learned import command_with, proposal
 
 if TYPE_CHECKING:
+    from aisb.cli.run import Done
     from aisb.cli.splitter import Split
-    from aisb.effects.run import Ended, Job
+    from aisb.domain.presets import Registries
 
 
 def learn(split: Split, verbs: frozenset[str]) -> int:
@@ -26,9 +31,9 @@ def learn(split: Split, verbs: frozenset[str]) -> int:
     path = split.own("output")
     output = open_output(path[-1]) if path else None
 
-    def on_end(job: Job, ended: Ended) -> None:
+    def on_end(done: Done) -> None:
         try:
-            _propose(job, ended, output, save=bool(split.own("save")))
+            _propose(done, split, output)
         except AisbError as error:
             # The command has ended as it has: that is the exit code.
             say(error.message)
@@ -36,16 +41,26 @@ def learn(split: Split, verbs: frozenset[str]) -> int:
     return run(split, verbs, on_end)
 
 
-def _propose(job: Job, ended: Ended, output: int | None, *, save: bool) -> None:
-    found = learned(record for line in ended.audit if (record := read_record(line)) is not None)
-    text = proposal(found, job.command)
+def _propose(done: Done, split: Split, output: int | None) -> None:
+    records = [record for line in done.ended.audit if (record := read_record(line)) is not None]
+    found = learned(records, _presets(done))
+    text = proposal(found, done.job.command)
     if output is None:
         for line in text.splitlines():
             say(line)
-        if again := command_with(found, job.command):
+        flags = [word for flag in split.flags for word in words_of(*flag)]
+        if again := command_with(found, flags, ("--", *split.command) if split.command else ()):
             say(f"# try it: {again}")
     else:
         write_output(output, text)
-    if save:
-        path = save_proposed(job.project, text)
+    if split.own("save"):
+        path = save_proposed(done.job.project, text)
         say(f"{path} is written; nothing reads it. What you want of it belongs into .ai-sandbox/allow: then aisb trust")
+
+
+def _presets(done: Done) -> dict[str, list[str]]:
+    """Every preset with its entries; those of registries only where the image tells them."""
+    registries: Registries = {}
+    with suppress(Unavailable):
+        registries = registries_of(done.shop, done.plan.sandbox_image)
+    return {name: [item.entry for item in items_of(name, lambda: registries)] for name in preset_names()}

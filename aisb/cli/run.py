@@ -51,8 +51,17 @@ class Clock:
         self.marks.append((name, time.monotonic()))
 
 
-def run(split: Split, verbs: frozenset[str], then: Callable[[Job, Ended], None] | None = None) -> int:
-    """Do what the command line says. `then` is called with a run that has come to its end, before its last words."""
+class Done(NamedTuple):
+    """A run that has come to its end."""
+
+    job: Job
+    plan: Plan
+    ended: Ended
+    shop: Workshop
+
+
+def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None = None) -> int:
+    """Do what the command line says. `then` is called at the end of the run, before its last words."""
     clock = Clock()
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
@@ -79,7 +88,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Job, Ended], None] 
     for note in [] if request.has("quiet") else found_around(project):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, then or (lambda _job, _ended: None))
+    return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
 
 
 def wish_of(request: Request, project: str) -> Wish:
@@ -111,7 +120,7 @@ def _run(
     where: Directories,
     runner: Runner,
     clock: Clock,
-    then: Callable[[Job, Ended], None],
+    then: Callable[[Done], None],
 ) -> int:
     variables = read_variables(request.wanted.environment, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
@@ -137,7 +146,7 @@ def _run(
     except Unavailable:
         need_gate_network(request, shop)
         raise
-    then(job, ended)
+    then(Done(job, plan, ended, shop))
     return _finish(request, ended, clock)
 
 

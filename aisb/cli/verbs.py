@@ -25,6 +25,7 @@ _WORDS = (
     ("Option '", "the flag '"),
     ("requires an argument", "needs a value"),
     ("Missing parameter: words", "it needs a target: HOST, HOST:PORT, or https://HOST/PATH"),
+    ("Missing parameter: entry", "it needs an entry: HOST or HOST:PORT"),
     ("Missing command", "it needs a word: check or show"),
     ("No such command ", "it knows no word "),
 )
@@ -153,6 +154,32 @@ def presets(
     from aisb.cli.policy import presets_verb
 
     return presets_verb(_flags(base_image=base_image, install=install), name)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def allow(
+    entry: str = typer.Argument(metavar="ENTRY", help="as --allow takes it"),
+    period: str = typer.Option("", "--for", metavar="TIME", help="how long: 90s, 15m, 2h (default: until it ends)"),
+    run: str = typer.Option("", metavar="ID", help="the run, or how its id begins (default: the project's only one)"),
+    save: bool = typer.Option(False, "--save", help="also write it to .ai-sandbox/allow, for later runs"),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+) -> int:
+    """Let a running sandbox reach something more, until it ends."""
+    from aisb.cli.live import allow_verb
+
+    return allow_verb(entry, period=period, run=run, save=save, project=project)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def deny(
+    entry: str = typer.Argument(metavar="ENTRY", help="a name or an address; without a port, all ports"),
+    run: str = typer.Option("", metavar="ID", help="the run, or how its id begins (default: the project's only one)"),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+) -> int:
+    """Forbid a running sandbox something until it ends, and end the connections there."""
+    from aisb.cli.live import deny_verb
+
+    return deny_verb(entry, run=run, project=project)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

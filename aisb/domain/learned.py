@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.addresses import AddressEntry
 from aisb.domain.entries import parse_entry
 from aisb.domain.entry_kinds import LATER
+from aisb.domain.gather import gather
 from aisb.domain.hosts import canonical_host, is_address, parents_of, show_authority
-from aisb.domain.rules import LEARNED, entry_for
+from aisb.domain.rules import LEARNED, Engine, entry_for
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from aisb.domain.records import Record
 
@@ -25,7 +27,7 @@ class Reached(NamedTuple):
 
 
 class Wider(NamedTuple):
-    """One entry that could stand in the place of several, and what else it would allow."""
+    """One entry that could stand in the place of others and allows more: a preset, or a name with all below it."""
 
     entry: str
     instead_of: int
@@ -47,8 +49,12 @@ class Learned(NamedTuple):
     is_whole: bool
 
 
-def learned(records: Iterable[Record]) -> Learned:
-    """The entries that are needed besides those that there were: exact names, and addresses at their ports."""
+def learned(records: Iterable[Record], presets: Mapping[str, Iterable[str]] | None = None) -> Learned:
+    """
+    The entries that are needed besides those that there were: exact names, and addresses at their ports.
+
+    `presets` are those that may be recognised, each with its entries.
+    """
     counts: dict[str, dict[int, int]] = {}
     failures: dict[tuple[str, int], str] = {}
     is_whole = True
@@ -68,7 +74,7 @@ def learned(records: Iterable[Record]) -> Learned:
     )
     nothing = (place for place in sorted(failures) if _entry_of(*place) not in counts)
     failed = tuple(Failed(show_authority(*place), failures[place]) for place in nothing)
-    return Learned(reached, tuple(_wider(reached)), failed, is_whole)
+    return Learned(reached, (*_known(reached, presets or {}), *_wider(reached)), failed, is_whole)
 
 
 def _entry_of(host: str, port: int) -> str:
@@ -80,6 +86,20 @@ def _entry_of(host: str, port: int) -> str:
     except (UsageError, ValueError):
         return ""
     return "" if type(entry) in LATER else entry.text()
+
+
+def _known(reached: Iterable[Reached], presets: Mapping[str, Iterable[str]]) -> Iterable[Wider]:
+    """The presets that allow some of it."""
+    for name, entries in sorted(presets.items()):
+        engine = Engine(*gather((parse_entry(entry), "") for entry in entries).policy)
+        covered = [item for item in reached if all(engine.judge(_host_of(item), port).allowed for port in item.ports)]
+        if covered:
+            yield Wider(f"@{name}", len(covered))
+
+
+def _host_of(item: Reached) -> str:
+    entry = parse_entry(item.entry)
+    return str(entry.network.network_address) if isinstance(entry, AddressEntry) else item.entry.removeprefix("exact:")
 
 
 def _wider(reached: Iterable[Reached]) -> Iterable[Wider]:

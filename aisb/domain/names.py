@@ -6,7 +6,12 @@ The gate's image carries this file, so it needs nothing but the standard library
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.hosts import parents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TLS_PORT = 443
 WEB_PORTS = (80, TLS_PORT)
@@ -50,3 +55,18 @@ class NameEntry(NamedTuple):
 def is_own(name: str) -> bool:
     """Whether a canonical name is one of aisb's own, which no entry can name."""
     return name == OWN_SUFFIX or name.endswith("." + OWN_SUFFIX)
+
+
+def covering_lines(entries: Iterable[NameEntry]) -> tuple[str, ...]:
+    """
+    The names of entries as squid lists them; a leading dot means "and everything below".
+
+    squid knows no "only what is below". A name under another one is left out, because squid refuses to start with
+    both.
+    """
+    listed = tuple(entries)
+    trees = {entry.host for entry in listed if entry.match != EXACT}
+    exact = {entry.host for entry in listed if entry.match == EXACT}
+    roots = {host for host in trees if not trees.intersection(parents_of(host))}
+    alone = {host for host in exact if host not in roots and not roots.intersection(parents_of(host))}
+    return tuple(sorted({f".{host}" for host in roots} | alone))

@@ -8,6 +8,8 @@ allowed by an entry or a rule is denied.
 
 from __future__ import annotations
 
+from copy import copy
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from aisb.domain.addresses import AddressEntry, AddressTable
@@ -15,6 +17,7 @@ from aisb.domain.egress import VERSION, EgressPolicy, read_policy
 from aisb.domain.hosts import canonical_host, canonical_name, is_address, parents_of
 from aisb.domain.http_request import HTTP, HttpRequest, honest_request, names_agree, upgrade_fault
 from aisb.domain.http_rules import HostPolicy, HostRules
+from aisb.domain.live import ADDRESS, LiveEntry
 from aisb.domain.names import (
     BELOW,
     EXACT,
@@ -57,6 +60,7 @@ __all__ = [
     "Failure",
     "HostPolicy",
     "HttpRequest",
+    "LiveEntry",
     "NameEntry",
     "Reason",
     "Verdict",
@@ -65,8 +69,12 @@ __all__ = [
 ]
 
 
+# In the words of a refusal.
+CLOSED = "the user has closed it for this run"
+
+
 class Engine:
-    """Judges by a fixed policy."""
+    """Judges by a policy that does not change, and by what was said of it since, where `with_live` adds it."""
 
     def __init__(
         self,
@@ -83,11 +91,18 @@ class Engine:
         self._host_ports = frozenset(host_ports)
         self._rules = {policy.host: HostRules(policy) for policy in rules}
         self._learn = learn
+        self._live: tuple[LiveEntry, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> Engine:
         """The engine for a policy in its canonical JSON. Raises ValueError for anything else."""
         return cls(*read_policy(text))
+
+    def with_live(self, entries: Iterable[LiveEntry]) -> Engine:
+        """The engine of a run whose user has said this meanwhile. This one stays as it is: others judge by it."""
+        changed = copy(self)
+        changed._live = tuple(entries)
+        return changed
 
     @staticmethod
     def is_host(host: str) -> bool:
@@ -97,12 +112,35 @@ class Engine:
         except ValueError:
             return False
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """Every port that a name entry opens."""
+        return frozenset(port for entries in self._by_host.values() for entry in entries for port in entry.ports)
+
+    def live_fault(self, entry: LiveEntry) -> str:
+        """Why this cannot be said while a run lasts, "" where it can."""
+        if not entry.allows:
+            return ""
+        if entry.match != ADDRESS:
+            has_rules = entry.match != BELOW and entry.host in self._rules
+            return f"{entry.host} has method and path rules, and is judged by them alone" if has_rules else ""
+        # One that was denied meanwhile may come back. To open another would open it to every name of every run.
+        for covering in self._addresses.covering(ip_network(entry.host)):
+            if covering.port is None or (covering.port,) == entry.ports:
+                return ""
+        return "an address is opened when a gate starts, and this gate did not start with it"
+
     def judge(self, host: str, port: int) -> Verdict:
         """
         Whether a connection to `host` (a name or an address) and `port` is allowed.
 
         To a host with rules that is the beginning: each request on it is put to `judge_request`.
         """
+        verdict = self._judge_listed(host, port)
+        return self._after_last_word(host, port, verdict) if self._live else verdict
+
+    def _judge_listed(self, host: str, port: int) -> Verdict:
+        """By the policy that the run began with."""
         if self.is_host(host):
             return self._judge_host_port(canonical_host(host), port)
         if is_address(host):
@@ -125,11 +163,25 @@ class Engine:
             # Which port is meant nobody has said yet, so none is proposed.
             ports = sorted(self._host_ports)
             return Verdict(allowed=True, rule=f"host:{ports[0]}") if ports else Verdict(False, Reason.DNS)
-        if canonical in self._rules:
-            return Verdict(allowed=True, rule=_rules_of(canonical))
-        for entry in self._covering(canonical):
-            return Verdict(allowed=True, rule=entry.text())
-        return self._learnt_or_denied(canonical, WEB_PORTS[-1], Reason.DNS)
+        for port in self._ports_of(canonical):
+            verdict = self.judge(canonical, port)
+            if verdict.allowed:
+                return verdict
+        if any(not entry.allows and entry.covers_host(canonical) for entry in self._live):
+            return Verdict(allowed=False, reason=Reason.DNS, detail=CLOSED)
+        return Verdict(allowed=False, reason=Reason.DNS, add=entry_for(canonical, WEB_PORTS[-1]))
+
+    def _ports_of(self, name: str) -> Iterator[int]:
+        """Every port of a name that may be open."""
+        if name in self._rules:
+            yield from WEB_PORTS
+        for entry in self._covering(name):
+            yield from entry.ports
+        for said in self._live:
+            if said.allows and said.covers_host(name):
+                yield from said.ports
+        if self._learn:
+            yield from WEB_PORTS
 
     @property
     def has_rules(self) -> bool:
@@ -186,6 +238,22 @@ class Engine:
             return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
         if self.is_bumped(request.host):
             return self._rules[canonical_name(request.host)].judge(request.method, request.path)
+        return verdict
+
+    def _after_last_word(self, host: str, port: int, verdict: Verdict) -> Verdict:
+        """The verdict after what the user has said since. No word opens an address, or leads past a host's rules."""
+        try:
+            canonical = canonical_host(host)
+        except ValueError:
+            return verdict
+        for said in reversed(self._live):
+            if not said.covers(canonical, port):
+                continue
+            if not said.allows:
+                return Verdict(allowed=False, reason=Reason.NOT_LISTED, rule=said.rule(), detail=CLOSED)
+            if verdict.allowed or is_address(canonical) or self.is_host(canonical) or canonical in self._rules:
+                return verdict
+            return Verdict(allowed=True, rule=said.rule())
         return verdict
 
     def _judge_host_port(self, host: str, port: int) -> Verdict:

@@ -91,7 +91,7 @@ def close_run(gate: Gate, run: str, seconds: float) -> dict[str, object]:
     return ask(gate.directory, {"op": "close", "run": run}, seconds)
 
 
-def ask(directory: str, question: dict[str, str], seconds: float = ANSWER_SECONDS) -> dict[str, object]:
+def ask(directory: str, question: Mapping[str, object], seconds: float = ANSWER_SECONDS) -> dict[str, object]:
     """One question on the gate's control socket. Raises Unavailable for no answer or a refusal."""
     try:
         with socket.socket(socket.AF_UNIX) as control:

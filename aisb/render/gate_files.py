@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.egress import policy_json
-from aisb.domain.hosts import parents_of
+from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
 from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
@@ -63,6 +63,9 @@ PAGES = f"{SCRATCH_TARGET}/pages"
 ROOTS = "roots.pem"
 # The helper's annotation, which says whose request it is.
 RUN_NOTE = "run_"
+# Written by the bridge (gate/squid.py; a test compares them): what was allowed in some run since it began.
+LIVE_NAMES = f"{GATE_TARGET}/live/names"
+LIVE_PORTS = f"{GATE_TARGET}/live/ports"
 
 
 class Ports(NamedTuple):
@@ -89,6 +92,8 @@ class SquidView(NamedTuple):
     guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
     ports: Ports = Ports()
     pages: str = PAGES
+    live_names: str = LIVE_NAMES
+    live_ports: str = LIVE_PORTS
     unreached: tuple[str, ...] = tuple(UNREACHED)
     own_name: str = OWN_NAME
     own_suffix: str = OWN_SUFFIX
@@ -157,17 +162,8 @@ def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
 
 
 def allowlist(names: Iterable[NameEntry]) -> str:
-    """
-    The names that squid may hear of at most, one a line; a leading dot means "and everything below".
-
-    squid knows no "only what is below" and no ports by name: the helper decides those. A name under
-    another one is left out, because squid refuses to start with both.
-    """
-    trees = {entry.host for entry in names if entry.match != EXACT}
-    exact = {entry.host for entry in names if entry.match == EXACT} | {PROBE_NAME}
-    roots = {host for host in trees if not trees.intersection(parents_of(host))}
-    alone = {host for host in exact if host not in roots and not roots.intersection(parents_of(host))}
-    return render("allowlist.j2", AllowlistView(tuple(sorted({f".{host}" for host in roots} | alone))))
+    """The names that squid may hear of at most, one a line. The helper decides ports, and what is below only."""
+    return render("allowlist.j2", AllowlistView(covering_lines((*names, NameEntry(PROBE_NAME, EXACT, WEB_PORTS)))))
 
 
 def bumped_names(egress: EgressPolicy) -> str:

@@ -30,7 +30,7 @@ def proposal(found: Learned, command: Sequence[str]) -> str:
     if not found.reached:
         lines += ["# Nothing that was not allowed already."]
     lines += _section(
-        "Shorter, and wider: one line with everything below a name, in the place of several",
+        "Shorter, and wider",
         [f"{item.entry}  # in the place of {item.instead_of}" for item in found.wider],
     )
     failed = [f"{item.place} {SENTENCES.get(item.word, printable(item.word))}" for item in found.failed]
@@ -40,12 +40,16 @@ def proposal(found: Learned, command: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def command_with(found: Learned, command: Sequence[str]) -> str:
-    """The same command with the list, to be pasted; "" where that would be too much for a line."""
+def command_with(found: Learned, flags: Sequence[str], command: Sequence[str]) -> str:
+    """
+    The same line with the list, to be pasted; "" where that would be too much for a line.
+
+    `command` begins with its `--`.
+    """
     if not 0 < len(found.reached) <= _MOST_ON_A_LINE:
         return ""
     entries = ",".join(item.entry for item in found.reached)
-    line = quoted(("aisb", "--allow", entries, "--", *command))
+    line = quoted(("aisb", *flags, "--allow", entries, *command))
     return line if line.isprintable() and len(line) <= 2 * _LONGEST_COMMAND else ""
 
 

@@ -103,6 +103,7 @@ def test_private_addresses_and_other_ports_stay_closed(lab: Lab) -> None:
         ("10.0.0.5", 80, "direct-address"),
         ("169.254.169.254", 80, "direct-address"),
         ("203.0.113.2", 80, "private-address"),
+        ("refused.aisb.internal", 80, "not-listed"),
         ("inner.test", 80, "private-address"),
         ("me.test", 80, "private-address"),
         ("meta.test", 80, "private-address"),

@@ -220,3 +220,52 @@ def test_probes_that_reach_nothing_are_on_record_by_what_they_tried(lab: Lab) ->
         ("evil.test", 0, "dns"),
         ("allowed.test", 8443, "port"),
     }
+
+
+MANY = r"""
+import socket, threading
+def ask(path):
+    proxy = socket.create_connection(("127.0.0.1", 3128))
+    proxy.sendall(b"GET http://allowed.test/%s HTTP/1.1\r\nHost: allowed.test\r\nConnection: close\r\n\r\n" % path)
+    while proxy.recv(65536):
+        pass
+def refused(path):
+    proxy = socket.create_connection(("127.0.0.1", 3128))
+    proxy.sendall(b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+    while proxy.recv(65536):
+        pass
+threads = [threading.Thread(target=kind, args=(b"%d" % number,)) for number in range(150) for kind in (ask, refused)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_of_many_connections_at_once_each_is_on_record(lab: Lab) -> None:
+    """None is lost, and none is there twice. (B46)"""
+    result = lab.run("aisb -q --allow allowed.test -- python3 - && aisb logs --json", stdin=MANY.encode())
+
+    assert result.code == 0, result.errors
+    items = [json.loads(line) for line in result.text.splitlines()]
+    assert sorted(int(item["path"][1:]) for item in items if item["host"] == "allowed.test") == list(range(150))
+    assert [item["reason"] for item in items if item["host"] == "evil.test"] == 150 * ["not-listed"]
+
+
+GATE_DIES = """
+mkfifo go; aisb --allow allowed.test -- sh -c 'curl -sS -o /dev/null https://evil.test; cat go >/dev/null
+  curl -sS -m 5 -o /dev/null https://cdn.test; exit 9' 2>words &
+until aisb logs 2>/dev/null | grep -q evil.test; do sleep 0.1; done
+gate=$(ls -d "$XDG_RUNTIME_DIR"/aisb/g/*/r/*/audit.jsonl | sed 's,.*/g/\\([0-9a-f]*\\)/r/.*,\\1,')
+podman kill aisb-gate-$gate >/dev/null; echo >go; wait $!; echo $?
+grep -c '^aisb: denied evil.test:443' words; aisb logs
+"""
+
+
+def test_what_was_decided_before_its_gate_died_is_kept(lab: Lab) -> None:
+    """And said at the end of the run, whose exit code is the command's. (C44)"""
+    result = lab.run(GATE_DIES)
+
+    code, said, *lines = result.text.splitlines()
+    assert (code, said, result.errors) == ("9", "1", "")
+    assert [line.split()[2:5] for line in lines] == [["deny", "not-listed", "evil.test:443"]]

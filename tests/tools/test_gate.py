@@ -656,17 +656,18 @@ def test_a_tunnel_is_one_record_with_its_bytes_and_its_time(path: str, gate: Gat
     }  # fmt: skip
 
 
-def test_the_gates_own_name_is_no_part_of_the_record(path: str, gate: GateBox) -> None:
+def test_only_what_proves_a_start_is_no_part_of_the_record(path: str, gate: GateBox) -> None:
     assert say(path, get_and_close("http://ok.aisb.internal/")).data.endswith(b"\r\n\r\nok\n")
     assert through_tunnel(path, "ok.aisb.internal:80", get_and_close("/", host="ok.aisb.internal")).status == 200
+    assert say(path, connect("denied.aisb.internal:443")).status == 403
     assert say(path, connect("refused.aisb.internal:443")).status == 403
     assert say(path, connect("evil.test:443")).status == 403
     answer = gate.ask({"op": "close", "run": run_of(path)})
     again = gate.open(run_of(path))
 
-    assert answer == {"ok": True, "allowed": 0, "denied": 1}
+    assert answer == {"ok": True, "allowed": 0, "denied": 2}
     assert again == path
-    assert record(gate, path, "host") == [("evil.test",)]
+    assert record(gate, path, "host", lines=2) == [("refused.aisb.internal",), ("evil.test",)]
 
 
 def test_closing_a_run_ends_its_connections_and_counts_them(gate: GateBox, world: World) -> None:

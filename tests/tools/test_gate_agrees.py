@@ -66,7 +66,7 @@ PIECES = (
     "/", "/", "/", "pub", "pub", "secret", "SECRET", "x", ".", "..", "%2e", "%2F", "%20", "%C3%A9", "caf%C3%A9", "a'b", "~",
     ";", "%3b", "%70ub", "+", "@", ":", "?q=1", "%", "%25", "*", "%zz", "[", "!$&()=,", "%00",
 )  # fmt: skip
-NO_BRIDGE = ("gate/client.py", "        if verdict.allowed:\n", "        if True:\n")
+NO_BRIDGE = ("gate/client.py", "        elif verdict.allowed:\n", "        elif True:\n")
 UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 UNVERIFIED.check_hostname = False
 UNVERIFIED.verify_mode = ssl.CERT_NONE

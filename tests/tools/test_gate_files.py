@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.egress import EgressPolicy
+from aisb.domain.names import covering_lines
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
 from aisb.render.gate_files import gate_entrypoint, gate_files
+from gate.squid import Lists, write_lists
 from tests.tools.gate_box import allowing, run
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ mount --make-rprivate /
 mount -t tmpfs tmpfs "$1/run"
 mkdir -p "$1/run/aisb/conf" "$1/run/squid/pages"
 mount --bind "$2" "$1/run/aisb/conf"
+cp -r "$2/live" "$1/run/aisb/"
 cp "$2"/gate.key "$2"/gate.crt "$1/run/squid/"
 exec chroot "$1" /usr/sbin/squid -k parse -f /run/aisb/conf/squid.conf
 """
@@ -68,6 +71,7 @@ POLICIES: dict[str, EgressPolicy] = {
     ),
     "ten thousand names": EgressPolicy(tuple(NameEntry(f"n{n}.test", TREE, WEB_PORTS) for n in range(10_000))),
 }
+NOTHING_MORE = Lists()
 HOST = ("192.0.2.7", "203.0.113.2", "10.1.2.3", "2001:db8::2", "fe80::1", "::1", "127.0.0.1")
 
 
@@ -75,8 +79,11 @@ def files_of(egress: EgressPolicy, host: tuple[str, ...] = HOST) -> dict[str, st
     return gate_files(egress=egress, host_addresses=host, seccomp="{}", idle_seconds=600)
 
 
-def parse(system: str, folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What squid says to the files."""
+def parse(
+    system: str, folder: Path, files: dict[str, str], lists: Lists = NOTHING_MORE
+) -> subprocess.CompletedProcess[str]:
+    """What squid says to the files, and to what the bridge adds to them."""
+    write_lists(str(folder), lists)
     for name, text in files.items():
         (folder / name).write_text(text)
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x")
@@ -113,7 +120,9 @@ def test_squid_takes_the_allowlist_of_any_policy(system: str, tmp_path: Path) ->
     ]
     for count in (3, 20, 100):
         names = reduce_names(chance.sample(entries, count))
-        done = parse(system, tmp_path, files_of(EgressPolicy(names)))
+        said = chance.sample(entries, count)
+        lists = Lists(covering_lines(said), tuple(sorted({port for entry in said for port in entry.ports})))
+        done = parse(system, tmp_path, files_of(EgressPolicy(names)), lists)
         assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
 
 

@@ -35,7 +35,7 @@ def without(file: str, check: str, instead: str) -> Replaced:
     return ((file, check, instead),)
 
 
-BRIDGE = without("gate/client.py", "        if verdict.allowed:\n", "        if True:\n")
+BRIDGE = without("gate/client.py", "        elif verdict.allowed:\n", "        elif True:\n")
 HELPER_BUMPED = without(
     "gate/judging.py", "        return _judge_bumped(engine, question)\n", "        return Verdict(True)\n"
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from aisb.domain.rules import TREE, NameEntry
+from aisb.domain.rules import TREE, EgressPolicy, NameEntry
 from tests.tools.gate_box import SYSTEMS, ZONE, GateBox, World
 from tests.tools.gate_client import connect, connected, get, get_and_close, https, listen, say, through_tunnel, tunnel
 
@@ -39,7 +39,7 @@ def ssl_bump(old: str, new: str) -> Replaced:
     return (("squid.conf", f"ssl_bump {old}\n", f"ssl_bump {new}\n"),)
 
 
-BRIDGE = (("gate/client.py", "        if verdict.allowed:\n", "        if True:\n"),)
+BRIDGE = (("gate/client.py", "        elif verdict.allowed:\n", "        elif True:\n"),)
 HELPER = (("gate/judging.py", "_yes(question) if verdict.allowed else", "_yes(question) if True else"),)
 HELPER_FOR_HELLOS = (
     (
@@ -140,6 +140,19 @@ CASES = {
 }  # fmt: skip
 
 
+# Where everything public is open to learn what a command needs, what is not is closed as often.
+WEB_ALONE = conf("http_access deny !address_literal !listed_name !web_port\n")
+PUBLIC_ALONE = conf("http_access deny address_literal !learnt address_literal\n")
+LEARNING = {
+    "another port": Case(first_request(connect("evil.test:22")), (BRIDGE, HELPER, WEB_ALONE), (EVIL, 22)),
+    "an address at another port": Case(first_request(connect(f"{EVIL}:22")), (BRIDGE, HELPER, PUBLIC_ALONE), (EVIL, 22)),
+    "a private address": Case(
+        first_request(get_and_close("http://10.0.0.5/")), (BRIDGE, HELPER, PUBLIC_ALONE, PRIVATE, NFT_PRIVATE), ("10.0.0.5", 80)
+    ),
+    "a name that leads inward": Case(inward, (PRIVATE, NFT_PRIVATE), ("10.0.0.5", 80)),
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     """A network for one gate after the other."""
@@ -149,10 +162,10 @@ def world() -> Iterator[World]:
 
 
 @contextlib.contextmanager
-def gate_without(world: World, system: str, *walls: Replaced) -> Iterator[tuple[GateBox, str]]:
+def gate_without(world: World, system: str, *walls: Replaced, learn: bool = False) -> Iterator[tuple[GateBox, str]]:
     """A gate without these walls, and the socket of a run."""
     replaced = tuple(change for wall in walls for change in wall)
-    with GateBox(world, NAMES, system=system, replaced=(*replaced, UNPROVED)) as gate:
+    with GateBox(world, EgressPolicy(NAMES, learn=learn), system=system, replaced=(*replaced, UNPROVED)) as gate:
         assert gate.ready == "ready", gate.log()
         path = gate.open()
         world.forget()
@@ -173,6 +186,20 @@ def test_without_its_walls_the_attack_arrives_and_with_any_one_of_them_it_does_n
     for wall in case.walls:
         others = tuple(other for other in case.walls if other is not wall)
         with gate_without(world, system, *others) as (_, path):
+            case.attack(path)
+            assert case.arrives not in arrivals(world)
+
+
+@pytest.mark.parametrize("case", LEARNING.values(), ids=LEARNING.keys())
+def test_while_a_gate_learns_any_one_wall_keeps_closed_what_is_not_public(
+    world: World, system: str, case: Case
+) -> None:
+    with gate_without(world, system, *case.walls, learn=True) as (_, path):
+        case.attack(path)
+        assert case.arrives in arrivals(world)
+    for wall in case.walls:
+        others = tuple(other for other in case.walls if other is not wall)
+        with gate_without(world, system, *others, learn=True) as (_, path):
             case.attack(path)
             assert case.arrives not in arrivals(world)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-VERBS = frozenset({"run", "build", "init", "policy", "trust", "version"})
+VERBS = frozenset({"run", "allow", "build", "deny", "init", "policy", "trust", "version"})
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -31,7 +31,7 @@ def asked(line: str, upgrade: str = "-", path: str = "/") -> bytes:
 
 def verdict(line: str, upgrade: str = "-", path: str = "/") -> str:
     """Channel, yes or no, and the reason."""
-    said = answer(ENGINE, asked(line, upgrade, path)).decode()
+    said = answer(lambda _: ENGINE, asked(line, upgrade, path)).decode()
     assert said.endswith("\n")
     assert said.count("\n") == 1
     channel, result, reason, *_ = said.split()
@@ -161,7 +161,7 @@ def test_what_may_be_said_to_a_host_with_rules(line: str, path: str, expected: s
     if path.isascii():
         assert verdict(line, path=path) == expected
     else:
-        assert answer(ENGINE, asked(line, path=path)) == b"7 ERR log=bad-request\n"
+        assert answer(lambda _: ENGINE, asked(line, path=path)) == b"7 ERR log=bad-request\n"
 
 
 @pytest.mark.parametrize(
@@ -182,22 +182,22 @@ def test_an_upgrade_to_websocket_begins_with_a_get(method: str, upgrade: str, ex
 def test_a_line_from_nobody_is_answered_no() -> None:
     line = b"0 203.0.113.9 GET allowed.test 80 http allowed.test - - - / explicit"
 
-    assert answer(ENGINE, line) == b"0 ERR log=bad-request\n"
+    assert answer(lambda _: ENGINE, line) == b"0 ERR log=bad-request\n"
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"-1 fd00::1 GET", b"12345678901 fd00::1", b"\xff"])
 def test_a_line_without_a_channel_has_no_answer(line: bytes) -> None:
-    assert answer(ENGINE, line) == b""
+    assert answer(lambda _: ENGINE, line) == b""
 
 
 def test_an_agreement_names_the_run_for_whatever_page_comes_of_it() -> None:
-    said = answer(ENGINE, asked("GET allowed.test 80 http allowed.test - - explicit")).decode()
+    said = answer(lambda _: ENGINE, asked("GET allowed.test 80 http allowed.test - - explicit")).decode()
 
     assert said.split()[:4] == ["7", "OK", "log=ok", "run_=1a2b3c4d"]
 
 
 def test_a_refusal_carries_the_words_for_the_client_as_one_token() -> None:
-    said = answer(ENGINE, asked("GET evil.test 80 http evil.test - - explicit", path="/x?secret")).decode()
+    said = answer(lambda _: ENGINE, asked("GET evil.test 80 http evil.test - - explicit", path="/x?secret")).decode()
 
     from urllib.parse import unquote
 

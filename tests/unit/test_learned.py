@@ -116,6 +116,26 @@ def test_the_smallest_set_is_proposed_with_how_often_it_was_needed() -> None:
     )
 
 
+def test_a_preset_is_recognised_by_what_it_allows() -> None:
+    presets = {
+        "npm": ("exact:a.example.com",),
+        "both": ("exact:a.example.com", "below:example.com", "203.0.113.10:80"),
+        "other": ("exact:example.com", "a.example.com:22"),
+        "empty": (),
+    }
+    found = learned(
+        [
+            reached("a.example.com", 443),
+            reached("b.example.com", 80),
+            reached("203.0.113.10", 80),
+            reached("c.test", 80),
+        ],
+        presets,
+    )
+
+    assert found.wider == (Wider("@both", 3), Wider("@npm", 1), Wider("example.com", 2))
+
+
 def test_what_a_forged_record_names_is_not_proposed() -> None:
     hosts = (
         "A.test",
@@ -154,7 +174,7 @@ def test_the_list_is_one_that_aisb_reads() -> None:
         "# Nothing of it is allowed yet. Take out what you do not know.\n"
         "exact:a.example.com  # 2 times, port 443\n"
         "exact:b.example.com  # 1 time, port 80\n"
-        "# Shorter, and wider: one line with everything below a name, in the place of several:\n"
+        "# Shorter, and wider:\n"
         "#   example.com  # in the place of 2\n"
         "# Not proposed, because nothing came of it:\n"
         "#   gone.test:443 is allowed, but its name does not resolve\n"
@@ -163,9 +183,10 @@ def test_the_list_is_one_that_aisb_reads() -> None:
         "exact:a.example.com",
         "exact:b.example.com",
     ]
-    assert command_with(found, command) == ""
+    assert command_with(found, (), ("--", *command)) == ""
     assert (
-        command_with(found, ["npm", "a b"]) == "aisb --allow exact:a.example.com,exact:b.example.com -- npm 'a b'"
+        command_with(found, ("--allow", "c.test"), ("--", "npm", "a b"))
+        == "aisb --allow c.test --allow exact:a.example.com,exact:b.example.com -- npm 'a b'"
     )  # fmt: skip
 
 
@@ -173,7 +194,7 @@ def test_nothing_learnt_is_said_too() -> None:
     text = proposal(learned([]), ["true"])
 
     assert text.splitlines()[-1] == "# Nothing that was not allowed already."
-    assert command_with(learned([]), ["true"]) == ""
+    assert command_with(learned([]), (), ("--", "true")) == ""
 
 
 def test_the_line_of_learn_is_a_runs_with_flags_of_its_own() -> None:

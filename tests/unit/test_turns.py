@@ -65,11 +65,11 @@ def test_runs_that_have_gone_are_forgotten() -> None:
 
 
 def test_the_helper_answers_every_line_once_and_the_one_too_many_is_marked(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.json"
-    policy.write_text(policy_json(EgressPolicy((NameEntry("a.test", TREE, WEB_PORTS),))))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/policy.json").write_text(policy_json(EgressPolicy((NameEntry("a.test", TREE, WEB_PORTS),))))
     questions, asked = os.pipe()
     answered, answers = os.pipe()
-    helper = threading.Thread(target=serve, args=(str(policy), questions, answers))
+    helper = threading.Thread(target=serve, args=(str(tmp_path), questions, answers))
     helper.start()
     lines = [line_of(number, "1:1") for number in range(BURST + 10)] + [line_of(999, "2:2")]
     os.write(asked, b"".join(line + b"\n" for line in lines))

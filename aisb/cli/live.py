@@ -1,0 +1,116 @@
+"""`aisb allow` and `aisb deny`: what a sandbox that runs may reach from now on."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.cli.output import say
+from aisb.domain.addresses import AddressEntry
+from aisb.domain.duration import parse_duration
+from aisb.domain.live import ALLOW, DENY, live_entry
+from aisb.domain.names import NameEntry
+from aisb.domain.net import ALLOW as NET_ALLOW
+from aisb.domain.policy import parse_allow
+from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY
+from aisb.effects.live import find_run, is_of, save_entry, say_to_gate
+from aisb.effects.situation import resolve_project
+from aisb.effects.state import directories
+from aisb.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from aisb.domain.entry_kinds import Entry
+    from aisb.domain.live import LiveEntry
+    from aisb.effects.session import Session
+    from aisb.effects.state import Directories
+
+
+class _Target(NamedTuple):
+    """Where something is said: aisb's directories, the project here, and the run, None without one."""
+
+    where: Directories
+    project: str
+    session: Session | None
+
+
+def allow_verb(text: str, *, period: str, run: str, save: bool, project: str) -> int:
+    """Allow it in a running sandbox, and for later runs too if `save`."""
+    entries = _parsed(ALLOW, text)
+    seconds = parse_duration(period, "--for") if period else 0
+    if seconds and save:
+        raise UsageError(
+            "--for and --save exclude each other: what is saved does not end", hint="leave one of them out"
+        )
+    target = _target(run, project)
+    session = target.session
+    if session is None and not save:
+        raise UsageError(
+            f"no sandbox of {target.project} is running",
+            hint=f"for later runs: aisb allow {quote(text)} --save; for one: aisb --allow {quote(text)}",
+        )
+    if session is not None:
+        if save and not is_of(session, target.project):
+            raise UsageError(f"run {session.run} is of another project than {target.project}", hint="say it there")
+        _say(session, _live(ALLOW, text, entries), seconds)
+        say(f"run {session.run}: {text} is allowed {f'for {period}' if period else 'until the run ends'}")
+    if save:
+        _save(target, entries)
+    return 0
+
+
+def deny_verb(text: str, *, run: str, project: str) -> int:
+    """Deny it in a running sandbox, and end the connections that go there."""
+    entries = _live(DENY, text, _parsed(DENY, text))
+    target = _target(run, project)
+    if target.session is None:
+        raise UsageError(
+            f"no sandbox of {target.project} is running", hint=f"what later runs may reach is in {ALLOW_FILE}"
+        )
+    closed = _say(target.session, entries, 0)
+    ended = "1 connection was ended" if closed == 1 else f"{closed} connections were ended"
+    say(f"run {target.session.run}: {text} is denied until the run ends; {ended}")
+    return 0
+
+
+def _parsed(action: str, text: str) -> list[Entry]:
+    return [item.entry for item in parse_allow(NET_ALLOW, [(text, f"aisb {action}")])]
+
+
+def _live(action: str, text: str, entries: list[Entry]) -> list[LiveEntry]:
+    """The entries as a gate takes them. Raises UsageError for kinds that a run has from its start or not at all."""
+    found = [live_entry(action, entry) for entry in entries if isinstance(entry, NameEntry | AddressEntry)]
+    if len(found) != len(entries):
+        raise UsageError(
+            f"aisb {action} {text}: while a sandbox runs, only names and addresses change",
+            hint=f"start a new run for it: aisb --allow {quote(text)}",
+        )
+    return found
+
+
+def _target(run: str, project: str) -> _Target:
+    where = directories(os.environ)
+    resolved = resolve_project(project, os.environ, where)
+    return _Target(where, resolved, find_run(where.runtime, resolved, run))
+
+
+def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
+    try:
+        return say_to_gate(session, entries, seconds)
+    except Unavailable as error:
+        if entries[0].allows:
+            what = f"{entries[0].text()} is not allowed in run {session.run}"
+            hint = f"try again, or start a new run with: aisb --allow {quote(entries[0].text())}"
+        else:
+            what = f"that {entries[0].text()} is denied in run {session.run} could not be proved"
+            hint = "try again, or end that run"
+        raise Unavailable(f"{what}: {error.message}", hint) from error
+
+
+def _save(target: _Target, entries: list[Entry]) -> None:
+    is_new = not os.path.lexists(f"{target.project}/{PROJECT_DIRECTORY}")
+    for entry in entries:
+        done = "added, and trusted" if save_entry(target.project, target.where.state, entry.text()) else "there already"
+        say(f"{target.project}/{ALLOW_FILE}: {entry.text()}: {done}")
+    if is_new and target.session is not None:
+        say(f"note: run {target.session.run} can write there until it ends: begin the next one after that")

@@ -1,0 +1,135 @@
+"""Change what a running sandbox may reach: find the run, have its gate put it in force, and keep it for later runs."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.source_files import SourceFile, source_file
+from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY, Change
+from aisb.effects.gate import ask
+from aisb.effects.run import project_identity
+from aisb.effects.safe_files import is_there, open_directory, read_in_project
+from aisb.effects.session import living
+from aisb.effects.state import read_if_there
+from aisb.effects.trust import Asked, add_to_record, read_record, untrusted
+from aisb.errors import Unavailable, Untrusted, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisb.domain.live import LiveEntry
+    from aisb.effects.session import Session
+
+# Longer than the gate tries.
+_ANSWER_SECONDS = 40.0
+
+
+def find_run(runtime: str, project: str, wanted: str) -> Session | None:
+    """
+    The run that is meant: the one whose id begins with `wanted`, or the only one of the project; None without one.
+
+    Raises UsageError where it is not clear which one that is.
+    """
+    sessions = living(runtime)
+    if wanted:
+        found = [session for session in sessions if session.run.startswith(wanted)]
+        if not found:
+            raise UsageError(f"--run {wanted}: there is no run of that id{_which(sessions)}", hint=_how(sessions))
+    else:
+        found = [session for session in sessions if is_of(session, project)]
+    if len(found) > 1:
+        whose = f"--run {wanted}" if wanted else "this project"
+        raise UsageError(f"{whose}: there are {len(found)} runs{_which(found)}", hint=_how(found))
+    return found[0] if found else None
+
+
+def _which(sessions: Sequence[Session]) -> str:
+    return f": {' '.join(session.run for session in sessions)}" if sessions else ""
+
+
+def _how(sessions: Sequence[Session]) -> str:
+    return f"say which: --run {sessions[0].run}" if sessions else "start one: aisb --allow HOST"
+
+
+def is_of(session: Session, project: str) -> bool:
+    """Whether this is a run of the project."""
+    return project != "" and read_if_there(f"{session.files}/project") == project_identity(project).encode()
+
+
+def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) -> int:
+    """
+    Put entries in force for a run; how many connections that ended. Returns once its gate has proved it.
+
+    Raises UsageError for what needs a new run, Unavailable where the gate could not prove it.
+    """
+    parent = os.path.dirname(session.path)
+    gate = os.path.dirname(parent)
+    if os.path.basename(os.path.dirname(gate)) != "g":
+        raise UsageError(
+            f"run {session.run} has no gate: it was started with another --net", hint="start one with: aisb --allow"
+        )
+    items = [entry._asdict() for entry in entries]
+    answer = ask(gate, {"op": "say", "run": session.run, "entries": items, "seconds": seconds}, _ANSWER_SECONDS)
+    if refused := answer.get("refused"):
+        raise UsageError(f"{entries[0].text()}: {refused}", hint="start a new run for it: aisb --allow ...")
+    closed = answer.get("closed", 0)
+    if type(closed) is not int:
+        raise Unavailable("the gate answers something else than was asked")
+    return closed
+
+
+def save_entry(project: str, state: str, text: str) -> bool:
+    """
+    Write an entry at the end of the project's `.ai-sandbox/allow`, and trust the result. Whether it was not there yet.
+
+    What is in the file already has to be trusted: somebody else's lines do not become trusted along with this one.
+    """
+    file = _read_allow(project)
+    trusted = read_record(state, project).get(ALLOW_FILE)
+    now = file.text if file else None
+    if trusted != now:
+        refusal = untrusted(Asked(project, (file,) if file else (), (Change(ALLOW_FILE, trusted, now),)))
+        raise Untrusted(refusal.message, refusal.hint.partition("\n")[0])
+    data = file.data() if file else b""
+    if any(text == there for there, _ in parse_allow_file(data, ALLOW_FILE)):
+        return False
+    if data and not data.endswith(b"\n"):
+        data += b"\n"
+    new = source_file(ALLOW_FILE, data + text.encode() + b"\n")
+    _write_allow(project, new)
+    add_to_record(state, project, new)
+    return True
+
+
+def _read_allow(project: str) -> SourceFile | None:
+    with ExitStack() as stack:
+        top = open_directory(stack, None, project, project)
+        if not is_there(PROJECT_DIRECTORY, top):
+            return None
+        directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
+        if not is_there(os.path.basename(ALLOW_FILE), directory):
+            return None
+    return read_in_project(project, ALLOW_FILE)
+
+
+def _write_allow(project: str, file: SourceFile) -> None:
+    """Put the file in the place of the old one, whole, and follow no link on the way."""
+    name = os.path.basename(ALLOW_FILE)
+    temporary = f".{name}.{os.urandom(4).hex()}"
+    with ExitStack() as stack:
+        top = open_directory(stack, None, project, project)
+        if not is_there(PROJECT_DIRECTORY, top):
+            os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
+        directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=directory), "wb") as opened:
+                opened.write(file.data())
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError as error:
+            if is_there(temporary, directory):
+                os.unlink(temporary, dir_fd=directory)
+            raise Unavailable(f"{project}/{ALLOW_FILE} cannot be written: {error.strerror}") from error
