@@ -7,8 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.entries import a_label, parse_entry
-from aisb.domain.entry_kinds import LATER
+from aisb.domain.entries import a_label
 from aisb.domain.gather import gather
 from aisb.domain.hosts import canonical_host, parse_authority, show_authority
 from aisb.domain.http_request import HTTP, HTTPS, honest_request
@@ -84,7 +83,7 @@ def check(policy: Policy, target: Target) -> Answer:
         where = policy.origins.get("net", "--net")
         refused = Verdict(allowed=False, reason="no-network", detail=f"there is no network: net={policy.net} ({where})")
         return Answer(target, refused, (), bumped=False)
-    verdict = _enforced(_judge(engine, target))
+    verdict = _judge(engine, target)
     return Answer(target, verdict, _origins(policy, target, verdict), engine.is_bumped(target.host))
 
 
@@ -92,11 +91,6 @@ def _judge(engine: Engine, target: Target) -> Verdict:
     if not target.method:
         return engine.judge(target.host, target.port)
     return engine.judge_request(honest_request(target.method, target.scheme, target.host, target.port, target.path))
-
-
-def _enforced(verdict: Verdict) -> Verdict:
-    """The verdict without the advice of an entry that would be refused."""
-    return verdict._replace(add="") if verdict.add and type(parse_entry(verdict.add)) in LATER else verdict
 
 
 def _origins(policy: Policy, target: Target, verdict: Verdict) -> tuple[str, ...]:

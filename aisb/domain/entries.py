@@ -1,6 +1,6 @@
 """
 Allow entries: one line of text in, one typed and canonical value out, or a UsageError that names the
-nearest form that is enforced.
+nearest form that is one.
 
     example.com            that name and everything below it, ports 80 and 443
     exact:example.com      exactly that name            (also =example.com)
@@ -25,7 +25,6 @@ from aisb.domain.addresses import AddressEntry, Network, carries_v4
 from aisb.domain.entry_kinds import (
     ADDRESS_FORMS,
     HOST_PORT_FORM,
-    LATER,
     PRESET_FORM,
     RULE_FORM,
     Entry,
@@ -90,7 +89,7 @@ def _with_host(before: str, port: str) -> str:
     host, _, last = before.rpartition(":")
     has_port = host != "" and _BARE_PORT.fullmatch(last) is not None
     meant = f"{host if has_port else before}:{port}"
-    if not _is_enforced(meant):
+    if not _is_entry(meant):
         return "example.com:8443"
     if not has_port and isinstance(parse_entry(meant), AddressEntry):
         # Without a port it would be open at all of them.
@@ -98,15 +97,16 @@ def _with_host(before: str, port: str) -> str:
     return before if not has_port and int(port) in WEB_PORTS else f"{before},{meant}"
 
 
-def _is_enforced(text: str) -> bool:
+def _is_entry(text: str) -> bool:
     try:
-        return type(parse_entry(text)) not in LATER
+        parse_entry(text)
     except UsageError:
         return False
+    return True
 
 
 def parse_entry(text: str) -> Entry:
-    """One entry as a value. Raises UsageError with the entry and the nearest form that is enforced."""
+    """One entry as a value. Raises UsageError with the entry and the nearest form that is one."""
     if not text:
         raise _empty(text)
     if not text.isprintable() or len(text) > 1024:
@@ -154,7 +154,7 @@ def _refuse_what_is_like_a_rule(text: str) -> None:
         return
     methods = ",".join(METHODS) if match["methods"] == "*" else match["methods"].upper().replace(" ", "")
     meant = f"{methods} {match['place']}"
-    if _RULE.fullmatch(meant) and _is_enforced(meant):
+    if _RULE.fullmatch(meant) and _is_entry(meant):
         raise _refused(text, "a rule is METHOD,METHOD HOST/PATH", f"write: '{meant}'")
 
 
@@ -229,9 +229,9 @@ def _hint_for_kind(kind: str, rest: str) -> str:
     if kind == "preset":
         return PRESET_FORM
     near = get_close_matches(kind.lower(), (EXACT, BELOW), n=1)
-    if near and _is_enforced(f"{near[0]}:{rest}"):
+    if near and _is_entry(f"{near[0]}:{rest}"):
         return f"write: {near[0]}:{rest}"
-    name = rest if _is_enforced(rest) else "example.com"
+    name = rest if _is_entry(rest) else "example.com"
     return f"write: {name}, exact:{name} or below:{name}"
 
 
@@ -303,7 +303,7 @@ def _port(text: str, port: str, hint: str) -> int:
 def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     """What to say about a text that holds no host name where one belongs."""
     parts = [part for part in SEPARATORS.split(text) if part]
-    if len(parts) > 1 and all(map(_is_enforced, parts)):
+    if len(parts) > 1 and all(map(_is_entry, parts)):
         # Where there is a slash a comma separates nothing: it may be part of a path.
         hint = f"write each for itself: {' and '.join(parts)}" if "/" in text else f"write: {','.join(parts)}"
         return _refused(text, "this is more than one entry", hint)
@@ -312,7 +312,7 @@ def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     candidate = find_place(rest)
     if not candidate or candidate == rest:
         return _refused(text, "this is not a host name", "write: example.com")
-    if rest.startswith(".") and _is_enforced(candidate):
+    if rest.startswith(".") and _is_entry(candidate):
         hint = f"write: below:{candidate} (only what is below it), or {candidate} (the name too)"
         return _refused(text, "a host name begins with no dot", hint)
     return _refused(text, "this is not a host name", _hint_for_candidate(prefix + candidate))
@@ -324,7 +324,7 @@ def _hint_for_candidate(text: str) -> str:
         entry = parse_entry(text)
     except UsageError as error:
         return error.hint
-    return LATER[type(entry)][1] if type(entry) in LATER else f"write: {entry.text()}"
+    return f"write: {entry.text()}"
 
 
 def _refused(text: str, why: str, hint: str) -> UsageError:

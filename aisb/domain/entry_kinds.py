@@ -1,15 +1,12 @@
-"""What an allow entry can be: a value for each kind, and what is not enforced yet."""
+"""What an allow entry can be: a value for each kind, and how each is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.names import NameEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ADDRESS_FORMS = "write: 10.20.0.5:5432, 10.20.0.0/16:5432 or [2001:db8::5]:443, or any of them without a port"
 RULE_FORM = "write: GET,HEAD example.com/path/**, with * for one part of the path and ** for any rest"
@@ -53,6 +50,3 @@ class RuleEntry:
 
 
 Entry: TypeAlias = NameEntry | AddressEntry | PresetEntry | HostPortEntry | RuleEntry
-
-# What is part of the grammar but not enforced yet: what it is called, and what to do instead.
-LATER: Mapping[type, tuple[str, str]] = {}

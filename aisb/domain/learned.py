@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.entries import parse_entry
-from aisb.domain.entry_kinds import LATER
 from aisb.domain.gather import gather
 from aisb.domain.hosts import canonical_host, is_address, parents_of, show_authority
 from aisb.domain.rules import LEARNED, Engine, entry_for
@@ -85,7 +84,7 @@ def _entry_of(host: str, port: int) -> str:
         entry = parse_entry(entry_for(host, port) if is_address(host) else f"exact:{host}")
     except (UsageError, ValueError):
         return ""
-    return "" if type(entry) in LATER else entry.text()
+    return entry.text()
 
 
 def _known(reached: Iterable[Reached], presets: Mapping[str, Iterable[str]]) -> Iterable[Wider]:

@@ -13,7 +13,7 @@ from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
-from aisb.domain.entry_kinds import LATER, Entry, PresetEntry, RuleEntry
+from aisb.domain.entry_kinds import Entry, PresetEntry
 from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW
 from aisb.domain.presets import expanded, items_of, need_preset, nothing_of
@@ -80,7 +80,7 @@ class Policy:
 
 def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem, ...]:
     """
-    The allow items of (text, origin) pairs, sorted. Raises UsageError for one that is not enforced.
+    The allow items of (text, origin) pairs, sorted. Raises UsageError for a preset that is none.
 
     Under another mode nothing is listed. Whoever gives the flag there has to be told; what a file says for every run
     is not meant for this one.
@@ -88,7 +88,6 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
     items = {AllowItem(entry, origin) for argument, origin in sourced for entry in _parse_sourced(argument, origin)}
     ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
     for item in ordered:
-        _refuse_what_is_not_enforced(type(item.entry), _shown(item))
         if isinstance(item.entry, PresetEntry):
             need_preset(item.entry.name, _shown(item))
     if net == ALLOW:
@@ -121,14 +120,6 @@ def host_bits_notes(sourced: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
-def need_enforced(hosts: Iterable[SourcedHost]) -> tuple[SourcedHost, ...]:
-    """The hosts of policy files. Raises UsageError while nothing enforces their rules."""
-    found = tuple(hosts)
-    for host in found:
-        _refuse_what_is_not_enforced(RuleEntry, f"{host.origin}: {host.host!r}")
-    return found
-
-
 def _shown(item: AllowItem) -> str:
     return f"{item.origin} {item.entry.text()!r}" if item.origin == _FLAG else f"{item.origin}: {item.entry.text()!r}"
 
@@ -151,9 +142,3 @@ def need_entries(policy: Policy) -> Policy:
             hint="write: aisb --allow llm.example.com, or --net none for no network at all",
         )
     return policy
-
-
-def _refuse_what_is_not_enforced(kind: type, shown: str) -> None:
-    what, hint = LATER.get(kind, ("", ""))
-    if what:
-        raise UsageError(f"{shown}: {what} are understood, but not enforced", hint=hint)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.entries import parse_entry
-from aisb.domain.entry_kinds import LATER
 from aisb.domain.names import WEB_PORTS, NameEntry
 from aisb.domain.net import ALLOW
 from aisb.domain.policy import parse_allow
@@ -88,8 +86,7 @@ def _of_tool(seen: Seen, allowed: set[str]) -> list[str]:
 
 
 def _preset(tool: Tool) -> list[str]:
-    preset = f"@{tool.preset}"
-    return [preset] if tool.preset and type(parse_entry(preset)) not in LATER else []
+    return [f"@{tool.preset}"] if tool.preset else []
 
 
 def _entries_by_place(texts: Mapping[str, str], tool: str) -> dict[str, str]:

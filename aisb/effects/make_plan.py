@@ -15,7 +15,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, host_bits_notes, need_enforced, need_entries, parse_allow, with_presets
+from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -48,7 +48,7 @@ def read_policy(question: Question) -> Policy:
     wanted = question.wanted
     net = parse_net_mode(wanted.net)
     files = [_policy_file(file) for file in question.policy_files]
-    hosts = need_enforced(host for file in files for host in file.hosts)
+    hosts = tuple(host for file in files for host in file.hosts)
     entries = tuple(_all_entries(question, files))
     return Policy(
         net=net,

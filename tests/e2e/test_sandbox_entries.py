@@ -37,10 +37,19 @@ NOT_A_NAME = (
 NOT_AN_ADDRESS = (
     "10.0.0.0/33", "10.0.0.256", "010.0.0.1", "1.2.3", "2130706433", "0x7f.1", "::ffff:10.0.0.1/120", "fe80::1%eth0", "[::1", "[x]",
 )  # fmt: skip
-# Part of the grammar; nothing enforces them yet.
-LATER = (
-    "@npm",
-)  # fmt: skip
+# Forms of the grammar that name nothing.
+NOTHING = (
+    "@npn",
+    "@",
+    "@NPM",
+    "host:",
+    "host:0",
+    "host:x",
+    "host:65536",
+    "GET x.test",
+    "BREW x.test/",
+    "GET x.test/a**b",
+)
 ACCEPTED = {
     "x.test": "x.test",
     "X.TEST.": "x.test",
@@ -70,7 +79,7 @@ def answers(lab: Lab, commands: Iterable[list[str]]) -> list[list[Any]]:
 
 def test_an_entry_outside_the_grammar_is_refused_before_anything_is_rendered(lab: Lab) -> None:
     """A61, A63, C05, C07: 2, nothing on stdout, and two lines: the entry, and what to write instead."""
-    entries = (*TOO_BROAD, *EMPTY, *CODE, *NOT_A_NAME, *NOT_AN_ADDRESS, *LATER)
+    entries = (*TOO_BROAD, *EMPTY, *CODE, *NOT_A_NAME, *NOT_AN_ADDRESS, *NOTHING)
 
     found = answers(lab, ([f"--allow={entry}", "--print-policy", *PRINTS] for entry in entries))
 

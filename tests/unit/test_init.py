@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.entries import parse_entry
-from aisb.domain.entry_kinds import LATER, PresetEntry
 from aisb.domain.policy import parse_allow
 from aisb.domain.seen_project import TOOLS, Seen, allow_list, entries_in
 from aisb.effects.init import look_at, write_allow_list
@@ -49,8 +48,7 @@ def test_a_module_of_go_is_fetched_from_its_first_name() -> None:
     assert entries_in(text, "npm") == []
 
 
-def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LATER, PresetEntry, ("presets", ""))  # type: ignore[arg-type]  # a dict, whatever it is typed as
+def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects() -> None:
     seen = [
         Seen(NPM, {"~/.npmrc": "https://n.test/"}, {"package-lock.json": "https://n.test/ https://evil.test/"}, ("x",)),
         Seen(TOOLS[3], {"$GOPROXY": "https://n.test,https://g.test:8443"}, {}),
@@ -61,6 +59,7 @@ def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects(mon
         "# What it comes to: aisb policy show\n"
         "\n"
         "# package.json: npm\n"
+        "@npm\n"
         "exact:n.test  # ~/.npmrc\n"
         "# Named by files that an agent can write. To allow one, take its # away:\n"
         "#exact:evil.test  # package-lock.json\n"
@@ -69,15 +68,6 @@ def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects(mon
         "# go.mod: go\n"
         "exact:g.test:8443  # $GOPROXY\n"
     )
-
-
-def test_a_preset_is_written_once_it_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LATER, PresetEntry, ("presets", ""))  # type: ignore[arg-type]  # a dict, whatever it is typed as
-    before = allow_list([Seen(NPM, {}, {})])
-    monkeypatch.delitem(LATER, PresetEntry)  # type: ignore[arg-type]  # as above
-
-    assert "@npm" not in before
-    assert "\n@npm\n" in allow_list([Seen(NPM, {}, {})])
 
 
 texts = st.text() | st.lists(

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.addresses import AddressEntry
 from aisb.domain.check import Target, check, parse_target
-from aisb.domain.entry_kinds import LATER, RuleEntry
 from aisb.domain.layers import Setting
-from aisb.domain.policy import Policy, host_bits_notes, need_enforced, parse_allow
+from aisb.domain.policy import Policy, host_bits_notes, parse_allow
 from aisb.domain.policy_file import parse_policy_file
 from aisb.errors import UsageError
 from aisb.render.explain import check_lines, policy_lines, policy_notes
@@ -30,19 +28,12 @@ networkPolicies:
 """
 
 
-@pytest.fixture
-def everything_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the gate enforced each kind of entry."""
-    for kind in list(LATER):
-        monkeypatch.delitem(LATER, kind)  # type: ignore[arg-type]  # a dict, whatever it is typed as
-
-
 def policy_of(*entries: tuple[str, str], net: str = "allow", file: bytes = b"allow: []\n") -> Policy:
     read = parse_policy_file(file, ".ai-sandbox/policy.yaml")
     return Policy(
         net=net,
         allow=parse_allow(net, (*entries, *read.allow)),
-        hosts=need_enforced(read.hosts),
+        hosts=read.hosts,
         environment=(),
         base_image="x",
         install=(Setting("jq", "--install"),),
@@ -125,13 +116,6 @@ def test_a_denial_says_why_and_what_would_allow_it() -> None:
     }
 
 
-def test_nothing_is_proposed_that_would_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LATER, AddressEntry, ("addresses", ""))  # type: ignore[arg-type]  # a dict, as above
-
-    assert "add" not in answer(policy_of(("a.test", "--allow")), "10.0.0.1")
-
-
-@pytest.mark.usefixtures("everything_enforced")
 def test_a_rule_is_named_with_its_line() -> None:
     policy = policy_of(("HEAD api.test/*", "--allow"), file=RULES)
 
@@ -157,7 +141,6 @@ def test_a_rule_is_named_with_its_line() -> None:
         ]
 
 
-@pytest.mark.usefixtures("everything_enforced")
 def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
     lines = policy_lines(policy_of(("HEAD api.test/*", "--allow"), file=RULES)).splitlines()
 
@@ -188,7 +171,6 @@ def test_a_network_that_was_written_as_one_address_is_said() -> None:
     )
 
 
-@pytest.mark.usefixtures("everything_enforced")
 def test_what_rules_cost_is_said() -> None:
     """(B36) Of each host, and of many not of all."""
     many = b"networkPolicies:\n" + b"".join(b" - {host: a%d.test, policies: []}\n" % number for number in range(7))
@@ -198,19 +180,6 @@ def test_what_rules_cost_is_said() -> None:
     )
     assert policy_notes(policy_of(("a.test", "--allow"))) == ()
     assert policy_notes(policy_of(file=many))[5:] == ("... and 2 other hosts with rules",)
-
-
-def test_a_rule_that_nothing_enforces_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switch is one table: what is lifted there is lifted for flags and files alike."""
-    monkeypatch.setitem(LATER, RuleEntry, ("methods and paths", ""))  # type: ignore[arg-type]  # a dict, as above
-    with pytest.raises(UsageError) as caught:
-        policy_of(file=RULES)
-    assert caught.value.message == (
-        ".ai-sandbox/policy.yaml:3: 'api.test': methods and paths are understood, but not enforced"
-    )
-    with pytest.raises(UsageError) as caught:
-        policy_of(("GET api.test/x", "f:7"))
-    assert caught.value.message == "f:7: 'GET api.test/x': methods and paths are understood, but not enforced"
 
 
 def test_without_a_gate_there_is_one_answer_or_none() -> None:
