@@ -123,7 +123,7 @@ def test_the_way_to_the_host_ends_with_aisb(lab: Lab) -> None:
     forwarders = "pgrep -ax sandbox-ports | grep -c ' 11434 45871$'"
     result = lab.run(
         f"aisb -q --allow host:11434,host:45871 -- {leads} & run=$!; until [ -e here ]; do sleep 0.05; done; {forwarders}; "
-        "doors=$(dirname $XDG_RUNTIME_DIR/aisb/g/*/r/*/h/45871); stat -c %a $doors $doors/*; kill -9 $run; wait $run; "
+        "doors=$(dirname $(ls -td $XDG_RUNTIME_DIR/aisb/g/*/r/*/h/45871 | head -1)); stat -c %a $doors $doors/*; kill -9 $run; wait $run; "
         f"n=0; while {forwarders} >/dev/null && [ $n -lt 200 ]; do n=$((n+1)); sleep 0.05; done; {forwarders}; "
         'aisb -q --allow host:11434,host:45871 -- sh -c \'ls -A /run/aisb /run/aisb/gate | tr "\\n" " "\''
     )
