@@ -185,3 +185,19 @@ def test_a_policy_inside_says_that_it_learns_and_a_preview_too(lab: Lab) -> None
     learning, printed, plain = result.text.splitlines()
     assert (json.loads(learning)["learn"], json.loads(plain)["learn"]) == (True, False)
     assert printed == "learn=everything public, ports 80 and 443"
+
+
+def test_a_preset_is_recognised_in_what_was_reached(lab: Lab) -> None:
+    """One of data, and one of a registry: the host that the image's own npm is configured to use, whichever that is."""
+    shown = lab.run("aisb policy presets")
+    assert shown.code == 0, shown.errors
+    hosts = dict(re.findall(r"^(pi|npm)\.0=exact:(\S+)$", shown.text, re.MULTILINE))
+    lab.names("".join(f"{host} A 203.0.113.10\n" for host in hosts.values()))
+    visits = " ".join(f"http://{host}/" for host in hosts.values())
+    result = lab.run(f"aisb learn -q -- curl -sS -o /dev/null -o /dev/null {visits}")
+
+    lines = [line.removeprefix("aisb: ") for line in result.errors.splitlines()]
+    assert {f"#   @{name}  # in the place of 1" for name in hosts} <= set(lines), result.errors
+    assert [line.partition(" ")[0] for line in lines if line.startswith("exact:")] == sorted(
+        f"exact:{host}" for host in hosts.values()
+    )

@@ -69,10 +69,9 @@ def test_what_is_allowed_while_it_runs_works_at_once_and_in_that_run_alone(lab: 
 
 TALK = """python3 - <<'END'
 import json, socket, time
-client = socket.create_connection(("db.allowed.test", 5432))
-client.settimeout(20)
 count = 0
 try:
+    client = socket.create_connection(("db.allowed.test", 5432), 20)
     while True:
         client.sendall(b"x")
         if not client.recv(1):
@@ -111,7 +110,7 @@ def test_a_denial_cuts_what_is_open(lab: Lab) -> None:
     assert ended["count"] >= 5
     assert ended["ended"] < confirmed + 1
     assert lines[2:5] == [CLOSED, CLOSED, OPEN]
-    assert lines[5].startswith("socket.gaierror: ")
+    assert json.loads(lines[5])["count"] == 0
     assert json.loads(lines[6])["count"] > ended["count"]
     assert lines[7] == OPEN
     assert errors.count("is denied until the run ends; 1 connection was ended\n") == 2

@@ -16,7 +16,7 @@ from aisb.domain.rules import Engine
 
 TEXTS = [
     "a.test", "b.a.test", "exact:b.a.test", "below:a.test", "c.test:22", "a.test:443", "exact:a.test:80", "10.1.0.0/16:80",
-    "10.1.2.3", "10.1.2.3:80", "[2001:db8::5]:443",
+    "10.1.2.3", "10.1.2.3:80", "[2001:db8::5]:443", "d.test:22",
 ]  # fmt: skip
 texts = st.sampled_from(TEXTS)
 RULES = "GET d.test/**"

@@ -149,8 +149,8 @@ def test_a_helper_that_is_stopped_lets_nothing_through(shared: GateBox) -> None:
         ({"op": "open"}, "'None' is no run id"),
         ({"op": "open", "run": "0000ffff"}, "[Errno 2] No such file or directory: '/run/aisb/r/0000ffff/audit.jsonl'"),
         ({"op": "close", "run": "0000ffff"}, "no run '0000ffff' is open"),
-        ({"op": "allow"}, "the gate knows: close, open, status"),
-        ({}, "the gate knows: close, open, status"),
+        ({"op": "allow"}, "the gate knows: close, open, say, status"),
+        ({}, "the gate knows: close, open, say, status"),
     ],
 )
 def test_what_the_gate_does_not_do(shared: GateBox, line: dict[str, object], error: str) -> None:

@@ -55,8 +55,8 @@ HELPER_AGAIN = (
 HELPER_FOR_WEB_PORTS = (
     ("gate/judging.py", "if question.port in WEB_PORTS and not is_address(question.host):", "if False:"),
 )
-LISTED_NAME = conf("http_access deny !listed_name\n")
-LISTED_PORT = conf("http_access deny !listed_port\n")
+LISTED_NAME = conf("http_access deny !listed_name !live_name\n")
+LISTED_PORT = conf("http_access deny !listed_port !live_port\n")
 NO_WEB_TUNNEL = conf("http_access deny at_explicit connect web_port\n")
 EXPLICIT = conf("http_access deny at_explicit !wants_json !explicit_agrees\n")
 PLAIN = conf("http_access deny at_plain !wants_json !plain_agrees\n")
@@ -141,7 +141,7 @@ CASES = {
 
 
 # Where everything public is open to learn what a command needs, what is not is closed as often.
-WEB_ALONE = conf("http_access deny !address_literal !listed_name !web_port\n")
+WEB_ALONE = conf("http_access deny !address_literal !listed_name !web_port !live_name\n")
 PUBLIC_ALONE = conf("http_access deny address_literal !learnt address_literal\n")
 LEARNING = {
     "another port": Case(first_request(connect("evil.test:22")), (BRIDGE, HELPER, WEB_ALONE), (EVIL, 22)),

@@ -100,7 +100,7 @@ def test_rules_stay_the_only_word_on_their_host() -> None:
     def get(judge: Engine, path: str) -> bool:
         return judge.judge_request(honest_request("GET", "https", "api.test", 443, path)).allowed
 
-    wider = engine("GET api.test/pub/**").with_live((word("+api.test"), word("+exact:api.test")))
+    wider = engine("GET api.test/pub/**").with_live((word("+api.test"), word("+api.test:22"), word("+exact:api.test")))
     assert (get(wider, "/pub/x"), get(wider, "/x"), wider.judge("api.test", 22).allowed) == (True, False, False)
     assert wider.judge_tls("api.test", 443, "api.test").allowed is False
     assert (get(after, "/pub/x"), get(denied, "/pub/x")) == (True, False)
