@@ -100,7 +100,7 @@ def denial_lines(audit: Iterable[str]) -> list[str]:
 def _summed_up(counts: Counter[_Event], line_of: Callable[[_Event, str], str]) -> list[str]:
     shown = [line_of(event, f" ({count} times)" if count > 1 else "") for event, count in counts.most_common(_MOST)]
     rest = len(counts) - len(shown)
-    return [*shown, f"... and {rest} other destinations"] if rest > 0 else shown
+    return [*shown, f"... and {rest} other destinations: aisb logs --summary"] if rest > 0 else shown
 
 
 def _is_denial(record: dict[str, object]) -> bool:

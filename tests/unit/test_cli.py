@@ -48,7 +48,9 @@ def test_help_fits_a_screen() -> None:
     assert len(aisb("--help").stdout.decode().splitlines()) <= 24
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["build", "--help"], ["version", "--help"]])
+@pytest.mark.parametrize(
+    "words", [[*verb, "--help"] for verb in ((), ("run",), ("learn",), ("logs",), ("build",), ("version",))]
+)
 def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:
     assert [line for line in aisb(*words).stdout.decode().splitlines() if len(line) > 80] == []
 

@@ -160,7 +160,7 @@ def test_what_was_allowed_and_came_to_nothing_is_said_after_the_refusals() -> No
 def test_a_flood_of_destinations_is_summed_up() -> None:
     lines = denial_lines([record(f"{number}.evil.test", 443, "not-listed") for number in range(25)])
 
-    assert (len(lines), lines[-1]) == (21, "... and 5 other destinations")
+    assert (len(lines), lines[-1]) == (21, "... and 5 other destinations: aisb logs --summary")
 
 
 def test_no_entry_is_proposed_that_would_be_refused() -> None:
