@@ -55,8 +55,9 @@ def learn_help() -> str:
     flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in LEARN_OPTIONS)
     return verb_help(
         "learn",
-        "Run a command with everything public open on ports 80 and 443, and propose the\nlist that it needs. "
-        "Nothing of it takes effect by itself. The flags are these and\nthose of a run: aisb run --help",
+        "Run a command with everything public open on ports 80 and 443, and propose the\n"
+        "list that it needs. Nothing of it takes effect by itself. The flags are these\n"
+        "and those of a run: aisb run --help",
         flags,
         (),
         ("--", "COMMAND", "ARG*"),

@@ -104,10 +104,13 @@ def _sizes(directory: str) -> Iterator[tuple[int, str, int]]:
 def recorded(where: Directories) -> list[Recorded]:
     """Every run that has a record, the oldest first, those that still run last."""
     sessions = [session for session in sessions_of_gates(where.runtime) if _has_audit(session.path)]
-    running = [_recorded(session.run, session.path, session) for session in sessions]
+    living = {session.run for session in sessions if not is_over(session)}
+    running = [_recorded(session.run, session.path, session) for session in sessions if session.run in living]
+    # Whose aisb was killed, with all that looks after a run: nobody has moved its record yet.
+    left = [(session.run, session.path) for session in sessions if session.run not in living]
     # A record that is being moved is in both places, and whole in the first.
     others = set(_names(f"{where.state}/runs")) - {session.run for session in sessions}
-    kept = [(run, f"{where.state}/runs/{run}") for run in sorted(others)]
+    kept = [*((run, f"{where.state}/runs/{run}") for run in sorted(others)), *left]
     finished = [_recorded(run, path, None) for run, path in kept if _has_audit(path)]
     by_start = sorted(finished, key=lambda item: item.started), sorted(running, key=lambda item: item.started)
     return [item for items in by_start for item in items]

@@ -256,7 +256,8 @@ GATE_DIES = """
 mkfifo go; aisb --allow allowed.test -- sh -c 'curl -sS -o /dev/null https://evil.test; cat go >/dev/null
   curl -sS -m 5 -o /dev/null https://cdn.test; exit 9' 2>words &
 until aisb logs 2>/dev/null | grep -q evil.test; do sleep 0.1; done
-gate=$(ls -d "$XDG_RUNTIME_DIR"/aisb/g/*/r/*/audit.jsonl | sed 's,.*/g/\\([0-9a-f]*\\)/r/.*,\\1,')
+run=$(aisb logs --json | sed -n '1s/.*"run": "\\([0-9a-f]*\\)".*/\\1/p')
+gate=$(ls -d "$XDG_RUNTIME_DIR"/aisb/g/*/r/$run | sed 's,.*/g/\\([0-9a-f]*\\)/r/.*,\\1,')
 podman kill aisb-gate-$gate >/dev/null; echo >go; wait $!; echo $?
 grep -c '^aisb: denied evil.test:443' words; aisb logs
 """

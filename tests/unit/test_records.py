@@ -112,6 +112,21 @@ def test_runs_come_in_the_order_of_their_starts_and_running_ones_last(tmp_path: 
     assert [item.run for item in recorded(directories(tmp_path))] == ["0000000d", "0000000c", "0000000b", "0000000a"]
 
 
+def test_what_a_killed_aisb_has_left_is_no_running_run(tmp_path: Path) -> None:
+    """It may lie there for days: a later run is the last one."""
+    for run, started in (("0000000a", "2026-01-01"), ("0000000c", "2026-01-03")):
+        session = running(tmp_path, run)
+        for name, text in ((ABOUT, json.dumps({"project": "/p", "started": started})), ("owner", "1 1 another-boot")):
+            with open(f"{session.path}/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+    kept(tmp_path, "0000000b", when=1)
+    (tmp_path / "state/runs/0000000b" / ABOUT).write_text(json.dumps({"project": "/p", "started": "2026-01-02"}))
+
+    assert [(item.run, item.session) for item in recorded(directories(tmp_path))] == [
+        ("0000000a", None), ("0000000b", None), ("0000000c", None),
+    ]  # fmt: skip
+
+
 def steps(*then: Callable[[], object]) -> Callable[[], None]:
     """A wait in which the next of these happens; one too many is an error."""
     waiting = list(then)
