@@ -172,7 +172,7 @@ class _Sandbox:
                     self._follow_start(terminal)
                 self._obey(ready, terminal)
                 if terminal and self._has_begun and EXEC in self._lines.phases and not self._told:
-                    self._suspend(terminal)
+                    self._look_after(terminal)
                 if time.monotonic() < self._look_until:
                     self._job.resume()
             while self._phases in selector.get_map() and _drain(self._phases, self._lines):
@@ -294,8 +294,9 @@ class _Sandbox:
         os.kill(self._child, signal.SIGTERM)
         return True
 
-    def _suspend(self, terminal: Terminal) -> None:
-        """If the command is stopped, stop as well."""
+    def _look_after(self, terminal: Terminal) -> None:
+        """Pass a new size on; and if the command is stopped, stop as well."""
+        terminal.follow_size(self._child)
         if not self._job.stopped():
             return
         if terminal.stop(self._child, self._noted):

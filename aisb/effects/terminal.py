@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import termios
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Terminal:
     def __init__(self) -> None:
         self._before = termios.tcgetattr(sys.stdin)
         self._raw: list[int | list[bytes | int]] = []
+        self._size = os.get_terminal_size(sys.stdin.fileno())
+        self._resized = 0.0
 
     def is_ours(self) -> bool:
         """Whether we are in the foreground."""
@@ -79,8 +82,30 @@ class Terminal:
         if self._raw:
             _set(self._raw)
         self.lend(podman)
-        _go_on(podman)
+        _signal(podman, signal.SIGCONT)
         return True
+
+    def follow_size(self, podman: int) -> None:
+        """
+        Have podman look at a new size once more, when it has become still.
+
+        It may not have been told in the background. And of two sizes that arrive at once its monitor takes the first
+        twice and the second never (https://github.com/containers/conmon/pull/566).
+        """
+        now = time.monotonic()
+        if self._has_new_size():
+            self._resized = now
+        elif self._resized and now - self._resized >= LOOK_SECONDS:
+            self._resized = 0.0
+            _signal(podman, signal.SIGWINCH)
+
+    def _has_new_size(self) -> bool:
+        try:
+            before, self._size = self._size, os.get_terminal_size(sys.stdin.fileno())
+        except OSError:
+            # The terminal has hung up.
+            return False
+        return self._size != before
 
     def wait_for_it(self) -> None:
         """Stop until we are in the foreground, as any program does that needs the terminal."""
@@ -114,14 +139,14 @@ class Terminal:
             os.kill(0, signal.SIGTTIN)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, raw)
         self.lend(podman)
-        _go_on(podman)
+        _signal(podman, signal.SIGCONT)
         return True
 
 
-def _go_on(podman: int) -> None:
-    for number in (signal.SIGCONT, signal.SIGWINCH):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(podman, number)
+def _signal(podman: int, number: signal.Signals) -> None:
+    """To podman, which is two processes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(podman, number)
 
 
 def terminal_to_lend() -> Terminal | None:
