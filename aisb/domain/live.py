@@ -22,6 +22,8 @@ VERSION = 1
 ALLOW = "allow"
 DENY = "deny"
 ACTIONS = (ALLOW, DENY)
+# How the rule begins in the record of what such a word has closed.
+CLOSING = f"aisb {DENY} "
 # The match of an entry whose host is a network of addresses.
 ADDRESS = "address"
 # Of one run: more than anybody says, and few enough to go through at each connection.

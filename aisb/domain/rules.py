@@ -167,8 +167,9 @@ class Engine:
             verdict = self.judge(canonical, port)
             if verdict.allowed:
                 return verdict
-        if any(not entry.allows and entry.covers_host(canonical) for entry in self._live):
-            return Verdict(allowed=False, reason=Reason.DNS, detail=CLOSED)
+        for said in reversed(self._live):
+            if not said.allows and said.covers_host(canonical):
+                return Verdict(allowed=False, reason=Reason.DNS, rule=said.rule(), detail=CLOSED)
         return Verdict(allowed=False, reason=Reason.DNS, add=entry_for(canonical, WEB_PORTS[-1]))
 
     def _ports_of(self, name: str) -> Iterator[int]:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
-from aisb.domain.rules import CUT_OFF, PROBED, SENTENCES, Reason
+from aisb.domain.live import CLOSING
+from aisb.domain.rules import CLOSED, CUT_OFF, PROBED, SENTENCES, Reason
 from aisb.render.cures import cure_of, quoted
 
 if TYPE_CHECKING:
@@ -117,12 +118,16 @@ def _place_and(record: dict[str, object], key: str) -> _Event:
 
 def _denial(record: dict[str, object]) -> _Event:
     event = _place_and(record, "reason")
-    add = record.get("add")
+    add, rule = record.get("add"), record.get("rule")
+    if isinstance(rule, str) and rule.startswith(CLOSING):
+        return event._replace(what=CLOSED)
     return event._replace(add=add) if event.what in (Reason.METHOD, Reason.PATH) and isinstance(add, str) else event
 
 
 def _denial_line(event: _Event, times: str) -> str:
     host, port, reason, add = event
+    if reason == CLOSED:
+        return f"denied {_where(event)}{times}: {CLOSED}"
     entry = cure_of(host, port, reason, add)
     cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry would allow this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"

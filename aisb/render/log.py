@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
+from aisb.domain.live import CLOSING
 from aisb.domain.printing import printable
 from aisb.render.cures import cure_of, quoted
 
@@ -70,7 +71,8 @@ def _summary_line(row: _Row, count: int, count_width: int, width: int, *, colour
 
 
 def _row(record: Record) -> _Row:
-    entry = "" if record.allowed else cure_of(record.host, record.port, record.reason, record.add)
+    is_closed = record.allowed or record.rule.startswith(CLOSING)
+    entry = "" if is_closed else cure_of(record.host, record.port, record.reason, record.add)
     cure = quoted(("--allow", entry)) if entry else ""
     return _Row(record.allowed, _word(record), destination_of(record), cure)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tempfile
@@ -25,6 +26,7 @@ from aisb.effects.trust import read_record
 from aisb.errors import Untrusted, UsageError
 from aisb.render.gate import GATE_TARGET
 from aisb.render.gate_files import LIVE_NAMES, LIVE_PORTS
+from aisb.render.lines import denial_lines
 from gate.judging import Engines
 from gate.squid import NAMES, PORTS, Lists, write_lists
 
@@ -93,6 +95,15 @@ def test_who_allowed_and_who_denied_is_said() -> None:
     assert after.judge("x.a.test", 443) == Verdict(False, Reason.NOT_LISTED, rule="aisb deny x.a.test", detail=CLOSED)
 
 
+def test_what_the_user_has_closed_is_no_case_for_an_entry() -> None:
+    """The last lines name the user's own word, and propose nothing that is in the policy already."""
+    record = {"host": "a.test", "port": 443, "decision": "deny", "reason": "not-listed", "rule": "aisb deny a.test"}
+
+    assert denial_lines([json.dumps(record)] * 2) == [
+        "denied a.test:443 (2 times): the user has closed it for this run"
+    ]
+
+
 def test_rules_stay_the_only_word_on_their_host() -> None:
     after = engine("GET api.test/pub/**").with_live(words("+test.test", "+below:test.test"))
     denied = engine("GET api.test/pub/**").with_live(words("-api.test"))
@@ -118,7 +129,9 @@ def test_names_resolve_where_a_port_is_open() -> None:
     assert resolves("-a.test:443") == [True, True, False, True]
     assert resolves("-a.test", "-api.test") == [False, False, False, False]
     assert resolves("-exact:a.test") == [False, True, False, True]
-    assert before.with_live(words("-a.test")).judge_name("a.test").detail == CLOSED
+    assert before.with_live(words("-a.test")).judge_name("a.test") == Verdict(
+        False, Reason.DNS, rule="aisb deny a.test", detail=CLOSED
+    )
 
 
 @pytest.mark.parametrize(
