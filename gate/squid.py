@@ -28,7 +28,8 @@ RELOAD = "/run/squid/reload"
 # Below the gate's directory, and not in what was rendered for it: a gate that starts again begins without them.
 NAMES = "live/names"
 PORTS = "live/ports"
-CONFIRM_SECONDS = 8.0
+# Each step is over as soon as it came out right; on a machine that is very busy that takes a while.
+CONFIRM_SECONDS = 10.0
 _AGAIN_SECONDS = 0.02
 
 
@@ -103,12 +104,12 @@ class Squid:
             self._confirm(run, port, deadline, then)
 
         # Each door takes its callers in one after the other: when the last one has its answer, nobody waits before it.
-        Proof(self._loop, self._probe, PROBE_SECONDS, on_taken_in)
+        Proof(self._loop, self._probe, CONFIRM_SECONDS, on_taken_in)
 
     def _confirm(self, run: str, port: int, deadline: float, then: Callable[[str], None]) -> None:
         def on_answer(fault: str) -> None:
             if not fault:
-                Proof(self._loop, self._probe, PROBE_SECONDS, lambda fault: self._finish(fault, then))
+                Proof(self._loop, self._probe, CONFIRM_SECONDS, lambda fault: self._finish(fault, then))
             elif time.monotonic() > deadline:
                 self._finish(fault, then)
             else:

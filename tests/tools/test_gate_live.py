@@ -39,7 +39,7 @@ def gate(world: World, system: str) -> Iterator[GateBox]:
 def told(gate: GateBox, action: str, *entries: str, run: str = ONE, seconds: int = 0) -> Any:
     """What the gate answers."""
     items = [live_entry(action, parse_entry(entry))._asdict() for entry in entries]  # type: ignore[arg-type]  # no rules here
-    return gate.ask({"op": "say", "run": run, "entries": items, "seconds": seconds}, seconds=20)
+    return gate.ask({"op": "say", "run": run, "entries": items, "seconds": seconds}, seconds=40)
 
 
 def url(path: str, host: str, port: int = 80) -> int:
