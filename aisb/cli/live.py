@@ -83,7 +83,9 @@ def _live(action: str, text: str, entries: list[Entry]) -> list[LiveEntry]:
     if len(found) != len(entries):
         raise UsageError(
             f"aisb {action} {text}: while a sandbox runs, only names and addresses change",
-            hint=f"start a new run for it: aisb --allow {quote(text)}",
+            hint="end that run, and start one without it"
+            if action == DENY
+            else f"start a new run for it: aisb --allow {quote(text)}",
         )
     return found
 

@@ -390,7 +390,8 @@ def test_what_is_no_entry_is_none_here_either(here: str, text: str) -> None:
         allow_verb(text, period="", run="", save=True, project=here)
 
 
-def test_rules_need_a_new_run(here: str) -> None:
+@pytest.mark.parametrize("text", ["GET a.test/x", "@npm", "host:11434"])
+def test_what_a_run_has_from_its_start_needs_a_new_one(here: str, text: str) -> None:
     with pytest.raises(UsageError, match="only names and addresses change") as refused:
-        deny_verb("GET a.test/x", run="", project=here)
-    assert refused.value.hint == "start a new run for it: aisb --allow 'GET a.test/x'"
+        deny_verb(text, run="", project=here)
+    assert refused.value.hint == "end that run, and start one without it"
