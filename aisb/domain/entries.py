@@ -312,7 +312,7 @@ def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     candidate = find_place(rest)
     if not candidate or candidate == rest:
         return _refused(text, "this is not a host name", "write: example.com")
-    if rest.startswith(".") and _is_entry(candidate):
+    if rest.startswith(".") and _is_entry(f"below:{candidate}"):
         hint = f"write: below:{candidate} (only what is below it), or {candidate} (the name too)"
         return _refused(text, "a host name begins with no dot", hint)
     return _refused(text, "this is not a host name", _hint_for_candidate(prefix + candidate))

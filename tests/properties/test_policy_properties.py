@@ -55,6 +55,7 @@ def hint_for(text: str) -> str:
 @given(st.lists(pieces, max_size=6).map("".join))
 @example("GET exact:/")
 @example("GET http://a.test/x")
+@example(".git@10.0.0.1")
 def test_what_a_refusal_says_to_write_is_an_entry(text: str) -> None:
     """Advice never leads from one refusal to the next."""
     hint = hint_for(text)
