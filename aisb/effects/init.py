@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from aisb.domain.seen_project import TOOLS, Seen, allow_list
 from aisb.domain.source_files import source_file
-from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY
-from aisb.effects.safe_files import is_reached_through, is_there, open_directory, read_in_project, read_outside
+from aisb.domain.trust import ALLOW_FILE
+from aisb.effects.safe_files import is_reached_through, make_own_directory, read_in_project, read_outside
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def write_allow_list(project: str, seen: Iterable[Seen]) -> SourceFile:
     """
     file = source_file(ALLOW_FILE, allow_list(seen).encode())
     with ExitStack() as stack:
-        top = open_directory(stack, None, project, project)
-        if not is_there(PROJECT_DIRECTORY, top):
-            os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
-        directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
+        directory = make_own_directory(stack, project)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(os.path.basename(ALLOW_FILE), flags, 0o644, dir_fd=directory)

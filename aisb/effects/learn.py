@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
-from aisb.domain.trust import PROJECT_DIRECTORY, PROPOSED_FILE
-from aisb.effects.safe_files import is_there, open_directory
+from aisb.domain.trust import PROPOSED_FILE
+from aisb.effects.safe_files import replace_in_project
 from aisb.errors import Unavailable, UsageError
-
-_NEW = ".allow.proposed.new"
 
 
 def open_output(path: str) -> int:
@@ -47,18 +45,5 @@ def save_proposed(project: str, text: str) -> str:
 
     The project was an agent's to write until now: no link is followed. Raises UsageError and Unavailable.
     """
-    with ExitStack() as stack:
-        top = open_directory(stack, None, project, project)
-        try:
-            if not is_there(PROJECT_DIRECTORY, top):
-                os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
-            directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
-            with suppress(FileNotFoundError):
-                os.unlink(_NEW, dir_fd=directory)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(_NEW, flags, 0o644, dir_fd=directory), "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(_NEW, os.path.basename(PROPOSED_FILE), src_dir_fd=directory, dst_dir_fd=directory)
-        except OSError as error:
-            raise Unavailable(f"{project}/{PROPOSED_FILE} could not be written: {error.strerror}") from error
+    replace_in_project(project, PROPOSED_FILE, text.encode())
     return f"{project}/{PROPOSED_FILE}"

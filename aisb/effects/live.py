@@ -11,7 +11,7 @@ from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY, Change
 from aisb.effects.gate import ask
 from aisb.effects.run import project_identity
-from aisb.effects.safe_files import is_there, open_directory, read_in_project
+from aisb.effects.safe_files import is_there, open_directory, read_in_project, replace_in_project
 from aisb.effects.session import living
 from aisb.effects.state import read_if_there
 from aisb.effects.trust import Asked, add_to_record, read_record, untrusted
@@ -99,7 +99,7 @@ def save_entry(project: str, state: str, text: str) -> bool:
     if data and not data.endswith(b"\n"):
         data += b"\n"
     new = source_file(ALLOW_FILE, data + text.encode() + b"\n")
-    _write_allow(project, new)
+    replace_in_project(project, ALLOW_FILE, new.data())
     add_to_record(state, project, new)
     return True
 
@@ -113,23 +113,3 @@ def _read_allow(project: str) -> SourceFile | None:
         if not is_there(os.path.basename(ALLOW_FILE), directory):
             return None
     return read_in_project(project, ALLOW_FILE)
-
-
-def _write_allow(project: str, file: SourceFile) -> None:
-    """Put the file in the place of the old one, whole, and follow no link on the way."""
-    name = os.path.basename(ALLOW_FILE)
-    temporary = f".{name}.{os.urandom(4).hex()}"
-    with ExitStack() as stack:
-        top = open_directory(stack, None, project, project)
-        if not is_there(PROJECT_DIRECTORY, top):
-            os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
-        directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=directory), "wb") as opened:
-                opened.write(file.data())
-            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except OSError as error:
-            if is_there(temporary, directory):
-                os.unlink(temporary, dir_fd=directory)
-            raise Unavailable(f"{project}/{ALLOW_FILE} cannot be written: {error.strerror}") from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import PROJECT_DIRECTORY, PROJECT_FILES, PROPOSED_FILE
-from aisb.errors import UsageError
+from aisb.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +132,38 @@ def open_directory(stack: ExitStack, parent: int | None, name: str, shown: str, 
     descriptor = _open(name, how | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, parent, shown)
     stack.callback(os.close, descriptor)
     return descriptor
+
+
+def make_own_directory(stack: ExitStack, project: str) -> int:
+    """A descriptor of the project's `.ai-sandbox`, which is made where there is none; no link is followed."""
+    top = open_directory(stack, None, project, project)
+    if not is_there(PROJECT_DIRECTORY, top):
+        try:
+            os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
+        except OSError as error:
+            raise Unavailable(f"{project}/{PROJECT_DIRECTORY} could not be made: {error.strerror}") from error
+    return open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
+
+
+def replace_in_project(project: str, shown: str, data: bytes) -> None:
+    """
+    Put a file of the project's `.ai-sandbox` in the place of the old one, whole, and follow no link on the way.
+
+    Raises Unavailable where it cannot be written.
+    """
+    name = os.path.basename(shown)
+    temporary = f".{name}.{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with ExitStack() as stack:
+        directory = make_own_directory(stack, project)
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=directory), "wb") as file:
+                file.write(data)
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError as error:
+            if is_there(temporary, directory):
+                os.unlink(temporary, dir_fd=directory)
+            raise Unavailable(f"{project}/{shown} could not be written: {error.strerror}") from error
 
 
 def _read_there(directory: int, name: str, shown: str) -> SourceFile:
