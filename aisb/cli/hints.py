@@ -1,4 +1,9 @@
-"""Hints for a command line, and warnings of variables, that may not mean what they say. They change nothing."""
+"""
+Hints for a command line, and warnings of variables, that may not mean what they say. They change nothing.
+
+One thing is refused: a line whose first word is a verb but for one typing error. To start an agent with it would be
+a surprise.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from aisb.cli.request import variable_of
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, OPTIONS, SHORT_FLAGS
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,10 +24,57 @@ if TYPE_CHECKING:
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
 _LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "inspect", "ps", "status", "stop", "up"})
+# A second word that nobody would give an agent as a prompt, with its verb.
+_SECOND_WORDS = {"presets": "policy"}
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.
 _NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
+
+
+def refuse_a_near_verb(split: Split, verbs: frozenset[str]) -> None:
+    """
+    Raises UsageError where the line begins with a verb that has a typing error, with the line that was meant.
+
+    After `run`, or behind a flag, the word is the agent's.
+    """
+    if split.said_run or split.flags or not split.harness:
+        return
+    word, *rest = split.harness
+    if meant := _mistyped_verb(word, verbs):
+        ours, agents = _line("aisb", *meant, *rest), _line("aisb", "run", word, *rest)
+        raise UsageError(
+            f"{word} is not a verb of aisb", hint=f"did you mean: {ours}\nto give it to the agent: {agents}"
+        )
+
+
+def _mistyped_verb(word: str, verbs: frozenset[str]) -> tuple[str, ...]:
+    if word in _SECOND_WORDS and _SECOND_WORDS[word] in verbs:
+        return _SECOND_WORDS[word], word
+    return next(((verb,) for verb in sorted(verbs) if word not in verbs and _is_one_edit_away(word.lower(), verb)), ())
+
+
+def _is_one_edit_away(word: str, known: str) -> bool:
+    """Whether the two are the same, but for a letter too many, missing or wrong, or two that changed places."""
+    if abs(len(word) - len(known)) > 1:
+        return False
+    start = next((at for at, (one, other) in enumerate(zip(word, known, strict=False)) if one != other), None)
+    if start is None:
+        return True
+    ours, theirs = word[start:], known[start:]
+    return (
+        ours[1:] == theirs[1:]
+        or ours[1:] == theirs
+        or ours == theirs[1:]
+        or (ours[:2] == theirs[1::-1] and ours[2:] == theirs[2:])
+    )
+
+
+def _line(*words: str) -> str:
+    """The words as a line to paste, in which nothing reaches the terminal that it would obey."""
+    import shlex
+
+    return shlex.join(word if word.isprintable() else "..." for word in words)
 
 
 def hints_for(split: Split, verbs: frozenset[str], net: str) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.cli.hints import hints_for, strange_variables
+from aisb.cli.hints import hints_for, refuse_a_near_verb, strange_variables
+from aisb.cli.main import VERBS as ALL_VERBS
+from aisb.cli.run import run
 from aisb.cli.splitter import Split, split
 from aisb.domain.options import BY_FLAG, FLAG
 from aisb.errors import UsageError
@@ -182,6 +186,50 @@ def test_hints(words: list[str], hints: list[str]) -> None:
     taken = split(words, VERBS)
 
     assert hints_for(taken, VERBS, (taken.values("net") or ("allow",))[-1]) == hints
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["alow", "x.test"], "aisb allow x.test"),
+        (["dney", "x.test"], "aisb deny x.test"),
+        (["lgos", "x"], "aisb logs x"),
+        (["trsut", "foo"], "aisb trust foo"),
+        (["polciy", "check", "x"], "aisb policy check x"),
+        (["lern", "--", "npm", "test"], "aisb learn -- npm test"),
+        (["rnu", "--shell"], "aisb run --shell"),
+        (["logss"], "aisb logs"),
+        (["Build"], "aisb build"),
+        (["presets"], "aisb policy presets"),
+        (["alow", "a b"], "aisb allow 'a b'"),
+    ],
+)
+def test_a_verb_with_a_typing_error_is_refused_before_anything_starts(words: list[str], meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(split(words, ALL_VERBS), ALL_VERBS)
+
+    assert caught.value.message == f"{words[0]} is not a verb of aisb"
+    assert caught.value.hint == f"did you mean: {meant}\nto give it to the agent: {shlex.join(['aisb', 'run', *words])}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fix"],
+        ["explain"],
+        ["test", "it"],
+        ["alow x.test"],
+        ["git", "status"],
+        ["check"],
+        ["run", "alow", "x.test"],
+        ["--", "alow", "x.test"],
+        ["-q", "alow", "x.test"],
+        ["run"],
+        [],
+    ],
+)
+def test_an_ordinary_word_and_one_after_run_are_the_agents(words: list[str]) -> None:
+    refuse_a_near_verb(split(words, ALL_VERBS), ALL_VERBS)
 
 
 def test_a_variable_that_nothing_reads_is_named_with_the_nearest_one() -> None:
