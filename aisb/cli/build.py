@@ -18,7 +18,7 @@ from aisb.effects.imports import need_own_imports_here
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
 from aisb.effects.registries import registries_of
-from aisb.effects.situation import whole_path
+from aisb.effects.situation import read_ca_bundle, whole_path
 from aisb.effects.sources import user_layers
 from aisb.effects.state import directories, preview_directories
 from aisb.effects.workshop import Workshop
@@ -50,7 +50,10 @@ def build_verb(
         Setting(text, written.origin) for written in added(layers, "install") for text in written.value.split(",")
     ]
     ca = strongest(layers, "ca-bundle")
-    bundle = whole_path(path_of(ca), ca.named("ca-bundle") if ca else "")
+    named = ca.named("ca-bundle") if ca else ""
+    bundle = whole_path(path_of(ca), named)
+    # As a run does, also where both images are there and nothing of it would be read.
+    read_ca_bundle(bundle, "", named)
     spec = ImageSpec(
         base=parse_base_image(base.value, base.named("base-image")) if base else parse_base_image(DEFAULT_BASE),
         platform=parse_platform(os.uname().machine),

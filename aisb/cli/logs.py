@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.cli.output import answer, say
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
 from aisb.effects.records import follow, recorded
+from aisb.effects.situation import need_directory
 from aisb.effects.state import preview_directories
 from aisb.errors import UsageError
 from aisb.render.log import log_line, summary_lines, width_of
@@ -43,6 +44,7 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
         raise UsageError("--json and --summary exclude each other", hint="leave one of the two out")
     wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
     place = os.path.realpath(project)
+    need_directory(place)
     found = recorded(preview_directories(os.environ))
     chosen = _named(run, place, found) if run else _last(place, found)
     if chosen is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
@@ -10,6 +12,7 @@ from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
 from aisb.domain.check import check, parse_target
+from aisb.domain.http_rules import METHODS
 from aisb.domain.policy import need_entries, with_presets
 from aisb.domain.presets import items_of, need_preset, nothing_of, preset_names
 from aisb.effects.make_plan import image_registries, previewed, read_policy
@@ -22,18 +25,17 @@ from aisb.render.explain import check_lines, policy_lines, preset_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisb.domain.check import Target
     from aisb.domain.policy import Policy
     from aisb.domain.presets import Registries
+
+# There are such methods, and the gate's answer to them is always no.
+_REFUSED_METHODS = ("CONNECT", "TRACE")
 
 
 def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
     """Print the gate's answer; 0 allowed, 1 denied."""
-    *method, text = words
-    if len(method) > 1:
-        raise UsageError(
-            "aisb policy check takes a method and a target", hint="write: aisb policy check GET https://HOST/"
-        )
-    target = parse_target(text, *method)
+    target = _target(words)
     # Under another mode an empty list is no mistake, and the answer is still one.
     try:
         found = check(need_entries(policy_of(flags)), target)
@@ -44,6 +46,27 @@ def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
             raise
     answer(check_lines(found))
     return 0 if found.verdict.allowed else 1
+
+
+def _target(words: Sequence[str]) -> Target:
+    *method, text = words
+    if len(method) > 1:
+        raise UsageError(
+            "aisb policy check takes a method and a target", hint="write: aisb policy check GET https://HOST/"
+        )
+    if text in METHODS:
+        where = shlex.quote(method[0]) if method and method[0] not in METHODS else "https://HOST/"
+        raise UsageError(
+            f"aisb policy check: the target comes last, and {text} is a method",
+            hint=f"write: aisb policy check {text} {where}",
+        )
+    if method and method[0] not in (*METHODS, *_REFUSED_METHODS):
+        near = get_close_matches(method[0].upper(), METHODS, n=1)
+        raise UsageError(
+            f"aisb policy check: {method[0]!r} is not a method",
+            hint=f"write: aisb policy check {near[0]} {shlex.quote(text)}" if near else f"one of: {' '.join(METHODS)}",
+        )
+    return parse_target(text, *method)
 
 
 def show_verb(flags: tuple[tuple[str, str], ...]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stdout
+from itertools import pairwise
 from typing import Any, cast
 
 import typer
@@ -26,9 +27,10 @@ _WORDS = (
     ("requires an argument", "needs a value"),
     ("Missing parameter: words", "it needs a target: HOST, HOST:PORT, or https://HOST/PATH"),
     ("Missing parameter: entry", "it needs an entry: HOST or HOST:PORT"),
-    ("Missing command", "it needs a word: check or show"),
+    ("Missing command", "it needs a word: check, show or presets"),
     ("No such command ", "it knows no word "),
 )
+_POLICY_WORDS = ("check", "show", "presets")
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
 
@@ -229,15 +231,33 @@ def _origins(context: typer.Context, *names: str) -> dict[str, str]:
 
 def run_verb(verb: str, words: list[str]) -> int:
     """Run a verb and return its exit code. Raises UsageError for a command line that it cannot read."""
+    _refuse_nothing(verb, words)
     try:
         with redirect_stdout(io.StringIO()) as printed:
             code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
-        raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=f"see: aisb {verb} --help") from error
+        raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=_see(verb, words)) from error
     answer(printed.getvalue())
     # What a verb leaves to be done prints as it goes.
     done = code() if callable(code) else code
     return done if isinstance(done, int) else 0
+
+
+def _refuse_nothing(verb: str, words: list[str]) -> None:
+    """Raises UsageError for an empty argument: an entry, a run or a time that is left out means something else."""
+    for before, word in pairwise(("", *words)):
+        flag = word[:-1] if word.startswith("--") and word.endswith("=") else before if before.startswith("--") else ""
+        if not word or word == f"{flag}=":
+            raise UsageError(
+                f"aisb {verb}: {flag or 'an argument'} is empty",
+                hint=f"an empty variable? {_see(verb, words)}",
+            )
+
+
+def _see(verb: str, words: list[str]) -> str:
+    """Where it is said how the verb, or the one below it, is written."""
+    below = words[:1] if verb == "policy" and words[:1] and words[0] in _POLICY_WORDS else []
+    return f"see: {' '.join(['aisb', verb, *below])} --help"
 
 
 def _sentence(text: str) -> str:

@@ -49,9 +49,14 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
         # Only of a path that begins here is it asked where that is.
         raise UsageError("the current directory no longer exists", hint="change to one that does") from None
     _refuse_a_link_of_others(directory, path)
+    need_directory(path)
+    return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
+
+
+def need_directory(path: str) -> None:
+    """Raises UsageError for a project that is no directory."""
     if not os.path.isdir(path):
         raise UsageError(f"{path} is not a directory", hint="name the project's own directory: --project DIR")
-    return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
 
 
 def _refuse_a_link_of_others(directory: str, real: str) -> None:

@@ -13,6 +13,7 @@ from aisb.cli.help import run_help
 from aisb.cli.request import read_request
 from aisb.cli.run import need_gate_network
 from aisb.cli.splitter import split
+from aisb.cli.verbs import run_verb
 from aisb.domain.options import OPTIONS
 from aisb.effects.host import need_own_home
 from aisb.effects.situation import read_ca_bundle
@@ -262,6 +263,74 @@ def test_a_verb_refuses_in_the_form_of_all_refusals(words: list[str], message: s
         b"",
         f"aisb: aisb {verb}: {message}\naisb:   see: aisb {verb} --help\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["policy", "show", "--allow", "", "--allow", "a.test"], "aisb policy: --allow is empty", "policy show"),
+        (["policy", "check", "evil.test", "--allow", ""], "aisb policy: --allow is empty", "policy check"),
+        (["policy", "check", "evil.test", "--allow="], "aisb policy: --allow is empty", "policy check"),
+        (["policy", "presets", ""], "aisb policy: an argument is empty", "policy presets"),
+        (["logs", ""], "aisb logs: an argument is empty", "logs"),
+        (["logs", "--since", ""], "aisb logs: --since is empty", "logs"),
+        (["allow", "a.test", "--run", ""], "aisb allow: --run is empty", "allow"),
+        (["build", "--ca-bundle="], "aisb build: --ca-bundle is empty", "build"),
+    ],
+)
+def test_an_empty_argument_of_a_verb_is_refused(words: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run_verb(words[0], words[1:])
+    assert (caught.value.message, caught.value.hint) == (message, f"an empty variable? see: aisb {hint} --help")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["policy"], "aisb policy: it needs a word: check, show or presets", "see: aisb policy --help"),
+        (["policy", "show", "--x"], "aisb policy: it has no flag --x", "see: aisb policy show --help"),
+        (["policy", "xyzzy", "--x"], "aisb policy: it knows no word 'xyzzy'", "see: aisb policy --help"),
+        (
+            ["policy", "check", "a.test", "GET"],
+            "aisb policy check: the target comes last, and GET is a method",
+            "write: aisb policy check GET a.test",
+        ),
+        (
+            ["policy", "check", "GET"],
+            "aisb policy check: the target comes last, and GET is a method",
+            "write: aisb policy check GET https://HOST/",
+        ),
+        (
+            ["policy", "check", "GTE", "https://a.test/"],
+            "aisb policy check: 'GTE' is not a method",
+            "write: aisb policy check GET https://a.test/",
+        ),
+        (
+            ["policy", "check", "get", "https://a.test/"],
+            "aisb policy check: 'get' is not a method",
+            "write: aisb policy check GET https://a.test/",
+        ),
+        (
+            ["policy", "check", "XYZZY", "https://a.test/"],
+            "aisb policy check: 'XYZZY' is not a method",
+            "one of: DELETE GET HEAD OPTIONS PATCH POST PUT",
+        ),
+        (
+            ["logs", "--project", "/nope"],
+            "/nope is not a directory",
+            "name the project's own directory: --project DIR",
+        ),
+        (
+            ["build", "--ca-bundle", "/nope.pem"],
+            "--ca-bundle /nope.pem: No such file or directory",
+            "name a file of PEM certificates",
+        ),
+    ],
+)
+def test_what_to_write_for_a_verb_instead(words: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run_verb(words[0], words[1:])
+    assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 def test_a_verb_names_the_variable_that_a_value_came_by() -> None:
