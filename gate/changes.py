@@ -61,7 +61,8 @@ class Changes:
         name = str(question.get("run"))
         run = self._runs.need(name)
         entries = _entries_of(question)
-        refused = next((fault for entry in entries if (fault := run.begun_with.live_fault(entry))), "")
+        engine = run.begun_with.with_live(run.said)
+        refused = next((fault for entry in entries if (fault := engine.live_fault(entry))), "")
         if refused:
             reply({"ok": True, "refused": refused})
         elif all(entry.allows for entry in entries):

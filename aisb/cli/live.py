@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.cli.output import say
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.duration import parse_duration
-from aisb.domain.live import ALLOW, DENY, live_entry
+from aisb.domain.live import ADDRESS, ALLOW, DENY, live_entry
 from aisb.domain.names import NameEntry
 from aisb.domain.net import ALLOW as NET_ALLOW
 from aisb.domain.policy import parse_allow
@@ -17,7 +17,7 @@ from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY
 from aisb.effects.live import find_run, is_of, save_entry, say_to_gate
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import AisbError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from aisb.domain.entry_kinds import Entry
@@ -53,7 +53,7 @@ def allow_verb(text: str, *, period: str, run: str, save: bool, project: str) ->
         if save and not is_of(session, target.project):
             raise UsageError(f"run {session.run} is of another project than {target.project}", hint="say it there")
         _say(session, _live(ALLOW, text, entries), seconds)
-        say(f"run {session.run}: {text} is allowed {f'for {period}' if period else 'until the run ends'}")
+        _say_what_is_allowed(session, text, entries, period)
     if save:
         _save(target, entries)
     return 0
@@ -70,7 +70,18 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
     closed = _say(target.session, entries, 0)
     ended = "1 connection was ended" if closed == 1 else f"{closed} connections were ended"
     say(f"run {target.session.run}: {text} is denied until the run ends; {ended}")
+    if any(entry.match == ADDRESS for entry in entries):
+        say("note: that is by address: an allowed name that leads there stays open, until: aisb deny NAME")
     return 0
+
+
+def _say_what_is_allowed(session: Session, text: str, entries: list[Entry], period: str) -> None:
+    # No word opens an address: all that this can do is to take a denial back.
+    if any(isinstance(entry, AddressEntry) for entry in entries):
+        lasting = f"for {period}" if period else "any more"
+        say(f"run {session.run}: {text}: not denied {lasting}; open by address is what the run began with, and no more")
+    if any(isinstance(entry, NameEntry) for entry in entries):
+        say(f"run {session.run}: {text} is allowed {f'for {period}' if period else 'until the run ends'}")
 
 
 def _parsed(action: str, text: str) -> list[Entry]:
@@ -112,7 +123,11 @@ def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
 def _save(target: _Target, entries: list[Entry]) -> None:
     is_new = not os.path.lexists(f"{target.project}/{PROJECT_DIRECTORY}")
     for entry in entries:
-        done = "added, and trusted" if save_entry(target.project, target.where.state, entry.text()) else "there already"
+        try:
+            is_added = save_entry(target.project, target.where.state, entry.text())
+        except AisbError as error:
+            raise type(error)(f"{entry.text()} was not saved for later runs: {error.message}", error.hint) from error
+        done = "added, and trusted" if is_added else "there already"
         say(f"{target.project}/{ALLOW_FILE}: {entry.text()}: {done}")
     if is_new and target.session is not None:
         say(f"note: run {target.session.run} can write there until it ends: begin the next one after that")

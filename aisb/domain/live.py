@@ -94,7 +94,10 @@ def said(entries: Iterable[LiveEntry], more: Iterable[LiveEntry]) -> tuple[LiveE
     Raises ValueError where more and more is allowed; a denial is always heard.
     """
     added = tuple(more)
-    kept = (entry for entry in entries if not any(new.settles(entry) for new in added))
+    # What is allowed for a time leaves a denial that is heard again afterwards.
+    kept = (
+        entry for entry in entries if not any(new.settles(entry) and (entry.allows or not new.until) for new in added)
+    )
     result = (*kept, *added)
     if len(result) > MOST_ENTRIES and any(entry.allows for entry in added):
         raise ValueError(f"more than {MOST_ENTRIES} entries of one run: start a new one with --allow")

@@ -124,7 +124,10 @@ class Engine:
         if entry.match != ADDRESS:
             has_rules = entry.match != BELOW and entry.host in self._rules
             return f"{entry.host} has method and path rules, and is judged by them alone" if has_rules else ""
-        # One that was denied meanwhile may come back. To open another would open it to every name of every run.
+        # To open another address would open it to every name of every run. What was denied meanwhile may come back,
+        # whatever the policy is: no word opens an address, so this leaves what the run began with.
+        if any(not said.allows and entry.settles(said) for said in self._live):
+            return ""
         for covering in self._addresses.covering(ip_network(entry.host)):
             if covering.port is None or (covering.port,) == entry.ports:
                 return ""

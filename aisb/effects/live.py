@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from aisb.domain.allow_file import parse_allow_file
@@ -74,11 +75,21 @@ def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) ->
     items = [entry._asdict() for entry in entries]
     answer = ask(gate, {"op": "say", "run": session.run, "entries": items, "seconds": seconds}, _ANSWER_SECONDS)
     if refused := answer.get("refused"):
-        raise UsageError(f"{entries[0].text()}: {refused}", hint="start a new run for it: aisb --allow ...")
+        text = ",".join(entry.text() for entry in entries)
+        raise UsageError(f"{text}: {refused}", hint=f"start a new run for it: aisb {_flags(entries, str(refused))}")
     closed = answer.get("closed", 0)
     if type(closed) is not int:
         raise Unavailable("the gate answers something else than was asked")
     return closed
+
+
+def _flags(entries: Sequence[LiveEntry], refused: str) -> str:
+    """What a new run would be given for these. A host with rules needs a rule: no other entry opens anything on it."""
+    asked = (
+        f"GET,HEAD {entry.host}/**" if refused.startswith(f"{entry.host} has method and path rules") else entry.text()
+        for entry in entries
+    )
+    return " ".join(f"--allow {quote(text)}" for text in asked)
 
 
 def save_entry(project: str, state: str, text: str) -> bool:

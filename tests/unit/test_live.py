@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,8 +35,7 @@ from gate.judging import Engines
 from gate.squid import NAMES, PORTS, Lists, write_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 ALLOW = ".ai-sandbox/allow"
 
@@ -152,6 +155,38 @@ def test_names_resolve_where_a_port_is_open() -> None:
 )
 def test_what_would_need_a_new_gate_is_said(text: str, can_be_said: bool) -> None:
     assert (engine("GET api.test/x", "10.0.0.5:5432").live_fault(word(text)) == "") is can_be_said
+
+
+@pytest.mark.parametrize(
+    ("denied", "taken_back", "can_be_said"),
+    [
+        ("-203.0.113.10", "+203.0.113.10", True),
+        ("-203.0.113.10:80", "+203.0.113.10", True),
+        ("-203.0.113.10", "+203.0.113.10:80", False),
+        ("-203.0.113.0/24", "+203.0.113.10", False),
+        ("-203.0.113.10", "+203.0.113.0/24", False),
+        ("-203.0.113.10", "+203.0.113.11", False),
+    ],
+)
+def test_ones_own_denial_of_an_address_is_taken_back_and_opens_nothing(
+    denied: str, taken_back: str, can_be_said: bool
+) -> None:
+    before = engine("a.test").with_live(words(denied))
+    after = engine("a.test").with_live(words(denied, taken_back))
+
+    assert (before.live_fault(word(taken_back)) == "") is can_be_said
+    assert after.with_live(words(taken_back)).live_fault(word("+198.51.100.1")) != ""
+    assert not any(after.judge("203.0.113.10", port).allowed for port in (80, 443))
+
+
+def test_a_denial_is_heard_again_after_what_was_allowed_for_a_time() -> None:
+    denied = words("-203.0.113.10", "-a.test:80")
+    for_a_time = said(denied, [word(text)._replace(until=10.0) for text in ("+203.0.113.10", "+a.test:80")])
+
+    assert engine("a.test").with_live(for_a_time).judge("a.test", 80).allowed
+    assert engine("203.0.113.10").with_live(for_a_time).judge("203.0.113.10", 443).allowed
+    assert alive(for_a_time, 10.0) == denied
+    assert said(for_a_time, denied) == denied
 
 
 def test_a_time_that_is_over_counts_no_more() -> None:
@@ -395,3 +430,83 @@ def test_what_a_run_has_from_its_start_needs_a_new_one(here: str, text: str) -> 
     with pytest.raises(UsageError, match="only names and addresses change") as refused:
         deny_verb(text, run="", project=here)
     assert refused.value.hint == "end that run, and start one without it"
+
+
+# --- the verbs, with a run ---
+
+
+@contextmanager
+def a_run(project: str, **answer: object) -> Iterator[None]:
+    """A run of the project, whose gate answers this to the one question that comes."""
+    runtime = Path(os.environ["XDG_RUNTIME_DIR"])
+    os.chmod(runtime, 0o700)
+    start(runtime, "1a2b3c4d", project)
+    with socket.socket(socket.AF_UNIX) as control:
+        control.bind(str(runtime / "aisb/g/0123456789ab/ctl.sock"))
+        control.listen()
+        gate = Thread(target=_answer, args=(control, answer), daemon=True)
+        gate.start()
+        yield
+        gate.join()
+
+
+def _answer(control: socket.socket, answer: Mapping[str, object]) -> None:
+    connection, _ = control.accept()
+    with connection, connection.makefile("r") as question:
+        question.readline()
+        connection.sendall(json.dumps({"ok": True, **answer}).encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "flags"),
+    [
+        ("10.0.0.1:5432", "an address is opened when a gate starts", "--allow 10.0.0.1:5432"),
+        ("api.test", "api.test has method and path rules, and", "--allow 'GET,HEAD api.test/**'"),
+        ("a.test,10.0.0.1", "an address is opened when a gate starts", "--allow 10.0.0.1 --allow a.test"),
+    ],
+)
+def test_what_needs_a_new_run_is_named_with_its_entries(here: str, text: str, refused: str, flags: str) -> None:
+    with a_run(here, refused=refused), pytest.raises(UsageError, match=refused) as error:
+        allow_verb(text, period="", run="", save=False, project=here)
+
+    assert error.value.hint == f"start a new run for it: aisb {flags}"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("a.test", ["a.test is denied until the run ends; 0 connections were ended"]),
+        (
+            "203.0.113.10",
+            [
+                "203.0.113.10 is denied until the run ends; 0 connections were ended",
+                "by address: an allowed name that leads there stays open, until: aisb deny NAME",
+            ],
+        ),
+    ],
+)
+def test_a_denial_by_address_claims_nothing_about_names(
+    here: str, capsys: pytest.CaptureFixture[str], text: str, ends: list[str]
+) -> None:
+    with a_run(here, closed=0):
+        assert deny_verb(text, run="", project=here) == 0
+
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.endswith(end) for line, end in zip(lines, ends, strict=True)] == [True] * len(ends)
+
+
+def test_an_address_is_not_said_to_be_open(here: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with a_run(here):
+        assert allow_verb("203.0.113.10", period="", run="", save=False, project=here) == 0
+
+    said_of_it = "203.0.113.10: not denied any more; open by address is what the run began with, and no more"
+    assert capsys.readouterr().err == f"aisb: run 1a2b3c4d: {said_of_it}\n"
+
+
+def test_what_was_not_saved_is_said(here: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(here, "evil.test\n")
+
+    with a_run(here), pytest.raises(Untrusted, match=r"^a\.test was not saved for later runs: .* is new"):
+        allow_verb("a.test", period="", run="", save=True, project=here)
+
+    assert (read(here), capsys.readouterr().err.count("is allowed until the run ends")) == ("evil.test\n", 1)
