@@ -21,6 +21,8 @@ ANY_METHOD = "*"
 # in, CONNECT makes a tunnel, and what a server does on a made-up one nobody knows.
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 LONGEST_EXPRESSION = 1024
+# A literal that is not repeated, for that may be no times; ^ before it changes nothing.
+_NO_SLASH_FIRST = re.compile(r"\^?[A-Za-z0-9_~%@:=&!,'\"-](?![*?{])")
 # As long as an entry may be; a longer proposal would be none.
 _LONGEST_PROPOSAL = 1000
 
@@ -60,6 +62,16 @@ def parse_rule(action: str, method: str, path: str) -> Rule:
     except (re.error, OverflowError, RecursionError, Warning) as error:
         raise ValueError(f"the path {path[:80]!r} is not a regular expression: {error}") from error
     return Rule(action, method, path)
+
+
+def can_never_match(path: str) -> bool:
+    """
+    Whether an expression matches no path at all because it begins with a character that is not /.
+
+    Said only of what is plain at sight: a literal character that has to be there, and no alternative to it. Any other
+    expression may match.
+    """
+    return _NO_SLASH_FIRST.match(path) is not None and "|" not in path
 
 
 class HostRules:

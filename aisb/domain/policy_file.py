@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.entries import parse_entry
 from aisb.domain.gather import SourcedHost, SourcedRule
-from aisb.domain.http_rules import parse_rule
+from aisb.domain.http_rules import can_never_match, parse_rule
 from aisb.domain.names import EXACT, NameEntry
 from aisb.domain.text_file import text_of
 from aisb.domain.yaml_reader import YamlReader
@@ -91,6 +91,10 @@ class _Reader(YamlReader):
         fields = self.mapping(node, _RULE, needs=("action", "path", "method"))
         action, path, method = (self.text(fields[key]) for key in ("action", "path", "method"))
         try:
-            return SourcedRule(parse_rule(action, method, path), self.origin(node))
+            rule = parse_rule(action, method, path)
         except ValueError as error:
             raise self.refused(node, str(error), _FORMS[_RULE]) from error
+        if can_never_match(path):
+            why = f"the path {path[:80]!r} matches nothing: every path begins with /, and the whole path is compared"
+            raise self.refused(fields["path"], why, f"/{path.removeprefix('^')}")
+        return SourcedRule(rule, self.origin(node))

@@ -87,7 +87,10 @@ def _lines(pairs: dict[str, str]) -> str:
 
 def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
     """Each rule of each host in the order in which it is asked; the last one that matches counts."""
+    written = {host.host: host.origin for host in policy.hosts}
     for host in policy.egress.rules:
+        if not host.rules:
+            yield f"{host.host} denies everything", written[host.host]
         for rule, origin in zip(host.rules, policy.gathered.origins[host.host], strict=True):
             yield f"{host.host} {rule.action} {rule.method} {rule.path}", origin
 

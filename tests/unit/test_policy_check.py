@@ -154,6 +154,18 @@ def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
     ]
 
 
+def test_a_host_without_any_rule_is_printed_as_what_it_is() -> None:
+    file = b"networkPolicies:\n- host: b.test\n  policies: []\n- host: a.test\n  policies: []\n"
+    lines = policy_lines(policy_of(("a.test", "--allow"), file=file)).splitlines()
+
+    assert [line for line in lines if line.startswith("rule.")] == [
+        "rule.0=a.test denies everything",
+        "rule.0.origin=.ai-sandbox/policy.yaml:4",
+        "rule.1=b.test denies everything",
+        "rule.1.origin=.ai-sandbox/policy.yaml:2",
+    ]
+
+
 def test_a_network_that_was_written_as_one_address_is_said() -> None:
     """(C07) The host's bits are dropped, and not silently."""
     written = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from aisb.domain.gather import SourcedHost, SourcedRule
@@ -205,3 +207,39 @@ def test_what_has_the_wrong_shape_is_refused_at_its_line(text: str | bytes, line
 
 def test_a_file_that_is_too_large_is_not_read() -> None:
     assert refusal(b"#" * 1_000_001)[0] == f"{NAME}: the file is larger than 1000000 bytes"
+
+
+@pytest.mark.parametrize("action", ["ALLOW", "DENY"])
+@pytest.mark.parametrize("path", ["secret", "^secret", "secret/.*", "api/v[0-9]", "s+/x"])
+def test_a_path_that_can_match_nothing_is_refused(action: str, path: str) -> None:
+    with pytest.raises(UsageError, match=r"^f:4: the path '.*' matches nothing: every path begins with /") as error:
+        parse_policy_file(rule(f"{{action: {action}, path: '{path}', method: '*'}}").encode(), "f")
+
+    assert error.value.hint == f"write: /{path.removeprefix('^')}"
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        (".*", "/x"),
+        ("(?i)/x", "/X"),
+        ("[/]x", "/x"),
+        ("(/a|/b)", "/b"),
+        ("s?/x", "/x"),
+        ("s*/x", "/x"),
+        ("s{0,2}/x", "/x"),
+        ("s{,2}/x", "/x"),
+        ("secret|/x", "/x"),
+        ("^/x", "/x"),
+        (r"\/x", "/x"),
+        (r"\A/x", "/x"),
+        (r"\W+x", "/x"),
+        ("(?:s)?/x", "/x"),
+        ("^^/x", "/x"),
+    ],
+)
+def test_a_path_that_can_match_is_taken(path: str, target: str) -> None:
+    text = rule(f"{{action: DENY, path: '{path}', method: '*'}}")
+    hosts = parse_policy_file(text.encode(), "f").hosts
+
+    assert re.fullmatch(hosts[0].rules[0].rule.path, target)
