@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+# Fillers, blank letters and selectors of variants, which count as printable.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
 
 def printable(text: str) -> str:
     """The text with control characters, characters that cannot be seen and broken bytes made visible."""
-    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+    return "".join(character if _is_seen(character) else _escaped(character) for character in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and not _UNSEEN.match(character)
 
 
 def _escaped(character: str) -> str:

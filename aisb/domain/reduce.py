@@ -45,5 +45,8 @@ def reduce_addresses(entries: Iterable[AddressEntry]) -> tuple[AddressEntry, ...
 
 
 def _is_held(entry: AddressEntry, table: AddressTable) -> bool:
-    # An entry for a metadata service's own address is held by no wider one: covering() leaves those out.
-    return any(other != entry and other.port in (None, entry.port) for other in table.covering(entry.network))
+    # A network does not open everything in it: neither a metadata service nor, in a gate, the host's own addresses.
+    return any(
+        other != entry and other.port in (None, entry.port) and other.is_single >= entry.is_single
+        for other in table.covering(entry.network)
+    )

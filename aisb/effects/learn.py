@@ -7,24 +7,39 @@ import os
 from contextlib import suppress
 
 from aisb.domain.trust import PROPOSED_FILE
-from aisb.effects.safe_files import replace_in_project
-from aisb.errors import Unavailable, UsageError
+from aisb.effects.safe_files import is_reached_through, open_for_writing, replace_in_project
+from aisb.errors import Unavailable, Untrusted, UsageError
 
 
-def open_output(path: str) -> int:
+def open_output(path: str, project: str, volumes: str) -> int:
     """
     A descriptor to write the list to, opened before the run: where a path leads must not be the agent's to decide.
 
-    Raises UsageError for what cannot be written.
+    Nor an earlier one's: raises Untrusted for a path that leads through the project, or through the homes of
+    sandboxes, to somewhere else. Raises UsageError for what cannot be written.
     """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise UsageError(f"--output {path}: {error.strerror}", hint="name a file that you can write") from error
+    descriptor = _open_output(path, project, volumes)
     # The low numbers are for what podman hands on.
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return moved
+
+
+def _open_output(path: str, project: str, volumes: str) -> int:
+    if is_reached_through(path, volumes):
+        raise Untrusted(f"--output {path} lies in {volumes}, where agents write their homes", hint="name another file")
+    if not is_reached_through(path, project):
+        try:
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise UsageError(f"--output {path}: {error.strerror}", hint="name a file that you can write") from error
+    real = os.path.realpath(path)
+    if not real.startswith(project + "/"):
+        raise Untrusted(
+            f"--output {path} leads through the project to {real}, and the agent can change where it leads",
+            hint=f"name the file itself: --output {real}",
+        )
+    return open_for_writing(project, real.removeprefix(project + "/"))
 
 
 def write_output(descriptor: int, text: str) -> None:

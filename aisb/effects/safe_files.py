@@ -78,6 +78,32 @@ def read_in_project(project: str, relative: str) -> SourceFile:
         return _read_there(here, last, relative)
 
 
+def open_for_writing(project: str, relative: str) -> int:
+    """
+    A descriptor of a regular file of the project, made where there is none, with what it held; no link is followed.
+
+    Raises UsageError that names what cannot be written.
+    """
+    *directories, last = relative.split("/")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with ExitStack() as stack:
+        here = open_directory(stack, None, project, project)
+        for depth, name in enumerate(directories, start=1):
+            here = open_directory(stack, here, name, "/".join(directories[:depth]))
+        try:
+            descriptor = os.open(last, flags, 0o666, dir_fd=here)
+        except OSError as error:
+            raise _unwritable(relative, error.strerror or "it cannot be opened") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _unwritable(relative, "it is no regular file")
+    return descriptor
+
+
+def _unwritable(shown: str, why: str) -> UsageError:
+    return UsageError(f"{shown} cannot be written: {why}", hint="name another file, or one outside of the project")
+
+
 def read_outside(path: str, shown: str) -> SourceFile:
     """A file where no agent writes: links are followed. Raises UsageError that names what cannot be read."""
     return _read(_open(path, _OPEN, None, shown), shown)

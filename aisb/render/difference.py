@@ -26,11 +26,13 @@ def difference(changes: Iterable[Change], *, colour: bool) -> str:
 
 def _of_file(change: Change, *, colour: bool) -> Iterator[str]:
     yield printable(change.sentence())
-    for line in list(unified_diff(_lines(change.old), _lines(change.new), lineterm=""))[2:]:
+    # Compared as they are: two lines that look alike are two.
+    for raw in list(unified_diff(_lines(change.old), _lines(change.new), lineterm=""))[2:]:
+        line = printable(raw)
         yield f"{_COLOURS[line[0]]}{line}{_PLAIN}" if colour and line[0] in _COLOURS else line
 
 
 def _lines(text: str | None) -> list[str]:
     lines = _LINE_END.split(text or "")
     # The end of the last line begins no other one.
-    return [printable(line) for line in (lines if lines[-1] else lines[:-1])]
+    return lines if lines[-1] else lines[:-1]

@@ -88,8 +88,8 @@ class SquidView(NamedTuple):
     bumped: tuple[str, ...]
     roots: str
     learn: bool
+    guarded_networks: tuple[str, ...]
     certgen: str = CERTGEN
-    guarded_networks: tuple[str, ...] = GUARDED_FOR_SQUID
     ports: Ports = Ports()
     pages: str = PAGES
     live_names: str = LIVE_NAMES
@@ -147,15 +147,18 @@ class EntrypointView(NamedTuple):
 def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots: bool = False) -> str:
     """squid's configuration. `own_roots`: the user's own certificates are in the gate's directory too."""
     ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
-    private = _networks_for_squid(host_addresses)
+    private = _with_host((*PRIVATE_V4, *PRIVATE_V6), host_addresses)
+    guarded = _with_host(GUARDED_FOR_SQUID, host_addresses)
     roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
-    view = SquidView(tuple(sorted(ports)), private, opened_of(egress.addresses), _bumped(egress), roots, egress.learn)
+    opened = opened_of(egress.addresses)
+    view = SquidView(tuple(sorted(ports)), private, opened, _bumped(egress), roots, egress.learn, guarded)
     return render("squid.conf.j2", view)
 
 
-def _networks_for_squid(host_addresses: Iterable[str]) -> tuple[str, ...]:
-    # squid warns about an address that one of the networks covers already.
-    networks = [ip_network(text) for text in (*PRIVATE_V4, *PRIVATE_V6) if text not in NOT_FOR_SQUID]
+def _with_host(closed: Iterable[str], host_addresses: Iterable[str]) -> tuple[str, ...]:
+    """These networks and the host's own addresses, for squid."""
+    # It warns about an address that one of the networks covers already.
+    networks = [ip_network(text) for text in closed if text not in NOT_FOR_SQUID]
     own = {ip_address(text) for text in host_addresses}
     uncovered = (address for address in own if not any(address in network for network in networks))
     return (*map(str, networks), *sorted(map(str, uncovered)))

@@ -229,3 +229,23 @@ def test_host_bits_are_normalised_and_said(lab: Lab) -> None:
     note = "aisb: --allow 203.0.113.13/31:5432 means all of 203.0.113.12/31"
     assert (result.code, result.errors.splitlines().count(note), note in whole.errors) == (0, 1, False), result.errors
     assert "allow.0=203.0.113.12/31:5432\n" in printed.text
+
+
+def test_a_network_does_not_open_the_machine_that_it_holds(lab: Lab) -> None:
+    """slirp4netns leads to the host by the host's own addresses, and they are closed like its loopback. (A36)"""
+    lab.names("machine.test A 203.0.113.2\nmachine6.test AAAA 2001:db8::2\n")
+    machine = {
+        "by name": tcp("machine.test", 8000, "hello\n"),
+        "by name, v6": tcp("machine6.test", 8000, "hello\n"),
+        "by address": tcp("203.0.113.2", 8000, "hello\n"),
+        "by address, v6": tcp("2001:db8::2", 8000, "hello\n"),
+    }
+    neighbour = {"neighbour": tcp(V4, 22), "neighbour, v6": tcp(V6, 22)}
+
+    direct = outside(lab, machine | neighbour)
+    assert direct == {**dict.fromkeys(machine, "host canary"), **dict.fromkeys(neighbour, "SSH-2.0-laboratory")}
+    options = "--allow 203.0.113.0/24 --allow 2001:db8::/64 --allow machine.test:8000,machine6.test:8000"
+    result = inside(lab, options, machine | neighbour)
+
+    assert result.said == {**dict.fromkeys(machine, "reset"), **dict.fromkeys(neighbour, "SSH-2.0-laboratory")}
+    assert arrived(lab) == {"allowed.test 22": 2}

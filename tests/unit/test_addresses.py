@@ -18,19 +18,19 @@ def entries(*texts: str) -> list[AddressEntry]:
 @pytest.mark.parametrize(
     ("texts", "reduced"),
     [
-        (("10.0.0.0/8", "10.1.0.0/16", "10.2.3.4"), ("10.0.0.0/8",)),
+        (("10.0.0.0/8", "10.1.0.0/16", "10.2.3.4"), ("10.0.0.0/8", "10.2.3.4")),
         (("10.0.0.0/8", "10.1.0.0/16:80"), ("10.0.0.0/8",)),
         (("10.0.0.0/8:80", "10.1.0.0/16:80"), ("10.0.0.0/8:80",)),
         (("10.0.0.0/8:80", "10.1.0.0/16:81", "10.1.0.0/16"), ("10.0.0.0/8:80", "10.1.0.0/16")),
         (("10.0.0.9", "10.0.0.1", "10.0.0.9", "10.0.0.9:1"), ("10.0.0.1", "10.0.0.9")),
-        (("2001:db8::5", "10.0.0.1", "2001:db8::/64"), ("10.0.0.1", "2001:db8::/64")),
-        (("fd00:ec2::/32", "fd00:ec2::254", "fd00:ec2::253"), ("fd00:ec2::/32", "fd00:ec2::254")),
+        (("2001:db8::5", "10.0.0.1", "2001:db8::/64"), ("10.0.0.1", "2001:db8::/64", "2001:db8::5")),
+        (("fd00:ec2::/32", "fd00:ec2::254", "fd00:ec2::253"), ("fd00:ec2::/32", "fd00:ec2::253", "fd00:ec2::254")),
         (("fd00::/16", "fd00:ec2::/32"), ("fd00::/16",)),
         (("fd00:ec2::254:80", "[fd00:ec2::254]:80", "fd00:ec2::254"), ("fd00:ec2::254", "fd00:ec2::254:80")),
     ],
 )
 def test_networks_in_others_are_dropped_and_the_rest_sorted(texts: tuple[str, ...], reduced: tuple[str, ...]) -> None:
-    """An entry for a metadata service is in no other one."""
+    """One for a single address is in no network, which does not open everything in it."""
     assert tuple(entry.text() for entry in reduce_addresses(entries(*texts))) == reduced
 
 

@@ -20,7 +20,7 @@ from aisb.domain.options import CONFIGURABLE, LEARN_OPTIONS, OPTIONS
 from aisb.domain.records import Record, read_record
 from aisb.domain.rules import LEARNED, PROBED, Engine
 from aisb.effects.learn import open_output, save_proposed, write_output
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import Unavailable, Untrusted, UsageError
 from aisb.render.learned import command_with, proposal
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def test_what_cannot_be_saved_is_an_error_with_its_place(tmp_path: Path) -> None
 def test_the_list_takes_the_place_of_what_a_file_held(tmp_path: Path) -> None:
     """And where the path leads is decided before the run."""
     (tmp_path / "o").write_text("something longer than that")
-    descriptor = open_output(str(tmp_path / "o"))
+    descriptor = open_output(str(tmp_path / "o"), "/elsewhere", "/volumes")
     (tmp_path / "o").rename(tmp_path / "moved")
     (tmp_path / "o").symlink_to(tmp_path / "elsewhere")
     write_output(descriptor, "exact:a.test\n")
@@ -315,6 +315,27 @@ def test_the_list_takes_the_place_of_what_a_file_held(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--output .*/none/o: No such file or directory"):
-        open_output(str(tmp_path / "none" / "o"))
+        open_output(str(tmp_path / "none" / "o"), "/elsewhere", "/volumes")
     with pytest.raises(Unavailable, match="the list could not be written"):
-        write_output(open_output("/dev/full"), "x")
+        write_output(open_output("/dev/full", "/elsewhere", "/volumes"), "x")
+
+
+def test_an_earlier_agent_does_not_decide_where_the_list_goes(tmp_path: Path) -> None:
+    """A link that it left in the project leads nowhere, and a pipe holds nobody up."""
+    project, mine = tmp_path / "project", tmp_path / "mine"
+    project.mkdir()
+    mine.write_text("mine")
+    (project / "link").symlink_to(mine)
+    (project / "directory").symlink_to(tmp_path)
+    os.mkfifo(project / "pipe")
+
+    for name in ("link", "directory/mine"):
+        with pytest.raises(Untrusted, match="leads through the project to"):
+            open_output(str(project / name), str(project), "/volumes")
+    with pytest.raises(Untrusted, match="where agents write their homes"):
+        open_output(str(project / "list"), "/elsewhere", str(project))
+    with pytest.raises(UsageError, match="pipe cannot be written: No such device or address"):
+        open_output(str(project / "pipe"), str(project), "/volumes")
+
+    write_output(open_output(str(project / "list"), str(project), "/volumes"), "exact:a.test\n")
+    assert ((project / "list").read_text(), mine.read_text()) == ("exact:a.test\n", "mine")

@@ -167,6 +167,18 @@ def test_the_difference_hides_nothing() -> None:
     )
 
 
+def test_lines_that_look_alike_are_two() -> None:
+    """Shown as they can be told apart, or at least both."""
+    old, new = "# \\xad\na.test \n", "# \xad\na.test \u3164\n"
+
+    assert difference([Change("a", old, new)], colour=False).splitlines()[2:] == [
+        "-# \\xad",
+        "-a.test ",
+        "+# \\xad",
+        "+a.test \\u3164",
+    ]
+
+
 def test_the_difference_is_coloured_line_by_line() -> None:
     assert difference([Change("a", "x\ny\n", "x\nz\n")], colour=True) == (
         "a has changed\n\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n x\n\x1b[31m-y\x1b[0m\n\x1b[32m+z\x1b[0m\n"
