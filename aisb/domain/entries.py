@@ -47,12 +47,15 @@ if TYPE_CHECKING:
 _PRESET = re.compile(r"@[a-z][a-z0-9-]{0,31}")
 _RULE = re.compile(r"(?P<methods>[A-Z]+(?:,[A-Z]+)*) (?P<host>[^ /]+)(?P<path>/[!-~]*)")
 # What was probably meant as one: in lower case, with blanks, or with a star for every method.
-_LIKE_A_RULE = re.compile(r"(?P<methods>\*|[A-Za-z]+(?: *, *[A-Za-z]+)*) +(?:https?://)?(?P<place>[^ /]+/[^ ]*)")
+_LIKE_A_RULE = re.compile(r"(?P<methods>\*|[A-Za-z]+(?: *, *[A-Za-z]+)*) +(?:https?://)?(?P<place>[^ /]+(?:/[^ ]*)?)")
+# A place on the web with a path, of which all or only that may have been meant.
+_WITH_PATH = re.compile(r"(?:https?://)?(?P<host>[^/?#@:,\s]+)(?P<path>/[^?#\s']+)(?:[?#].*)?")
+_A_RULE = "a rule is METHOD,METHOD HOST/PATH"
 _HOST_PORT = re.compile(r"host:(?P<port>.*)")
 _BARE_PORT = re.compile(r"[0-9]{1,5}")
 _HOST_BEHIND = re.compile(r"(?![0-9]+$)[^/@:]+(?::[0-9]+)?")
 _ADDRESS = re.compile(
-    r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[0-9]+))?"
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:/[0-9]{1,3})?)\]|(?P<v4>[0-9.]+(?:/[0-9]{1,2})?))(?::(?P<port>[^\s,/:]*))?"
 )
 _BARE_V6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:/[0-9]{1,3})?")
 _V6_NETWORK_AND_PORT = re.compile(r"(?P<network>[0-9a-fA-F:.]+/[0-9]{1,3}):(?P<port>[0-9]+)")
@@ -117,10 +120,17 @@ def parse_entry(text: str) -> Entry:
 
 
 def _attempts(text: str) -> Iterator[Entry | None]:
+    _refuse_quotes(text)
     yield _parse_preset(text)
     yield _parse_rule(text)
     yield _parse_host_port(text)
     yield _parse_address(text)
+
+
+def _refuse_quotes(text: str) -> None:
+    meant = text.strip("\"'`")
+    if meant not in ("", text) and _is_entry(meant):
+        raise _refused(text, "quotes are no part of an entry", f"leave them out: {meant}")
 
 
 def _parse_preset(text: str) -> PresetEntry | None:
@@ -149,13 +159,18 @@ def _parse_rule(text: str) -> RuleEntry | None:
 
 
 def _refuse_what_is_like_a_rule(text: str) -> None:
+    if text in METHODS:
+        raise _refused(text, "this is a method without its host (in a list of YAML a rule stands in quotes)", RULE_FORM)
     match = _LIKE_A_RULE.fullmatch(text)
     if match is None:
         return
     methods = ",".join(METHODS) if match["methods"] == "*" else match["methods"].upper().replace(" ", "")
-    meant = f"{methods} {match['place']}"
-    if _RULE.fullmatch(meant) and _is_entry(meant):
-        raise _refused(text, "a rule is METHOD,METHOD HOST/PATH", f"write: '{meant}'")
+    meant = f"{methods} {match['place']}{'' if '/' in match['place'] else '/**'}"
+    if "://" not in meant and _RULE.fullmatch(meant) and _is_entry(meant):
+        raise _refused(text, _A_RULE, f"write: '{meant}'")
+    if set(methods.split(",")) <= set(METHODS):
+        # The host alone would be open to every method.
+        raise _refused(text, _A_RULE, RULE_FORM)
 
 
 def _parse_host_port(text: str) -> HostPortEntry | None:
@@ -315,7 +330,15 @@ def _not_a_name(text: str, prefix: str, rest: str) -> UsageError:
     if rest.startswith(".") and _is_entry(f"below:{candidate}"):
         hint = f"write: below:{candidate} (only what is below it), or {candidate} (the name too)"
         return _refused(text, "a host name begins with no dot", hint)
-    return _refused(text, "this is not a host name", _hint_for_candidate(prefix + candidate))
+    hint = _hint_for_candidate(prefix + candidate)
+    return _refused(text, "this is not a host name", hint + _or_its_path(text, candidate))
+
+
+def _or_its_path(text: str, host: str) -> str:
+    """The narrower form of a host with a path: a rule for that path alone."""
+    match = _WITH_PATH.fullmatch(text)
+    meant = f"GET,HEAD {host}{match['path']}" if match else ""
+    return f", or for that path alone '{meant}'" if _RULE.fullmatch(meant) and _is_entry(meant) else ""
 
 
 def _hint_for_candidate(text: str) -> str:

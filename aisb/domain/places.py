@@ -20,6 +20,6 @@ def find_place(text: str) -> str:
 def _place_in(word: str) -> str:
     url, scp = _URL.fullmatch(word), _SCP.fullmatch(word)
     place = scp["host"] if scp else url["place"] if url else word
-    place = place.rpartition("@")[2].partition("/")[0].strip("*.=\"'`;").lower()
+    place = place.rpartition("@")[2].partition("/")[0].partition("#")[0].strip("*.=\"'`;").lower()
     port = 22 if scp else _SCHEME_PORTS.get(url["scheme"].lower()) if url else None
     return f"{place}:{port}" if port and ":" not in place else place

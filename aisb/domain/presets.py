@@ -58,8 +58,8 @@ def need_preset(name: str, shown: str) -> None:
     """Raises UsageError for a name that is none. `shown` is what the error begins with."""
     if name in PRESETS or name in REGISTRIES:
         return
-    near = get_close_matches(name, preset_names(), 1)
-    hint = f"write: @{near[0]}" if near else f"there are: {' '.join(f'@{known}' for known in preset_names())}"
+    near = get_close_matches(name, preset_names(), 1, cutoff=0.65)
+    hint = f"write: @{near[0]}" if near else "see what there is: aisb policy presets"
     raise UsageError(f"{shown}: there is no preset of that name", hint=hint)
 
 

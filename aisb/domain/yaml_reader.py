@@ -7,6 +7,7 @@ could stand for something else (anchors, aliases, tags, directives, a second doc
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import yaml
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _DEEPEST = 8
+# A text as it was meant, behind one of the characters that begin something else.
+_PLAIN = re.compile(r"[@`*%][^,\]}\"\\]*")
 
 
 class YamlReader:
@@ -42,7 +45,8 @@ class YamlReader:
             mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
             line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
             why = getattr(error, "problem", None) or "a character here cannot stand in YAML"
-            raise UsageError(f"{self._name}:{line}: this is not YAML: {why}", hint=f"write: {self._whole}") from error
+            hint = _in_quotes(text, error) or f"write: {self._whole}"
+            raise UsageError(f"{self._name}:{line}: this is not YAML: {why}", hint=hint) from error
         if root is None:
             raise UsageError(f"{self._name}:1: the file says nothing", hint=f"write: {self._whole}")
         return root
@@ -54,7 +58,8 @@ class YamlReader:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             documents += isinstance(event, yaml.DocumentStartEvent)
             if fault := _fault_of_event(event):
-                raise self.refused(event, fault, "the text itself")
+                meant = f'"*{event.anchor}", in quotes' if isinstance(event, yaml.AliasEvent) else "the text itself"
+                raise self.refused(event, fault, meant)
             if depth > _DEEPEST:
                 raise self.refused(event, "this is nested too deeply", self._deepest)
             if documents > 1:
@@ -111,6 +116,18 @@ class YamlReader:
         known = {name.lower(): name for name in self._keys[where]}
         close = get_close_matches(key.lower(), known, n=1)
         return known[close[0]] if close else ", ".join(self._keys[where])
+
+
+def _in_quotes(text: str, error: yaml.YAMLError) -> str:
+    """What to write where a text begins with a character that means something to YAML; "" where that is not it."""
+    for mark in (getattr(error, "context_mark", None), getattr(error, "problem_mark", None)):
+        lines = text.split("\n")
+        if mark is None or mark.line >= len(lines):
+            continue
+        word = _PLAIN.match(lines[mark.line], mark.column)
+        if word:
+            return f'put it in quotes: "{word[0].rstrip()[:300]}"'
+    return ""
 
 
 def _fault_of_event(event: yaml.Event) -> str:

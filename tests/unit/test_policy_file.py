@@ -205,6 +205,21 @@ def test_what_has_the_wrong_shape_is_refused_at_its_line(text: str | bytes, line
     assert refusal(text)[0] == f"{NAME}:{line}: {why}"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("allow: [@npm]", 'put it in quotes: "@npm"'),
+        ("allow:\n- @npm\n- a.test", 'put it in quotes: "@npm"'),
+        ("allow: [a.test, *.a.test, b.test]", 'put it in quotes: "*.a.test"'),
+        ("allow: [*npm]", 'write: "*npm", in quotes'),
+        (rule("{action: ALLOW, path: /, method: *}"), 'put it in quotes: "*"'),
+        (rule("\n          action: ALLOW\n          path: /\n          method: *\n"), 'put it in quotes: "*"'),
+    ],
+)
+def test_a_text_that_means_something_to_yaml_is_shown_in_quotes(text: str, hint: str) -> None:
+    assert refusal(text)[1] == hint
+
+
 def test_a_file_that_is_too_large_is_not_read() -> None:
     assert refusal(b"#" * 1_000_001)[0] == f"{NAME}: the file is larger than 1000000 bytes"
 

@@ -76,7 +76,12 @@ def test_the_image_is_asked_only_for_a_registry() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("@githib", "write: @github"), ("@x", "there are: @anthropic @apt @github @npm @openai @pi @pypi")],
+    [
+        ("@githib", "write: @github"),
+        ("@npn", "write: @npm"),
+        ("@x", "see what there is: aisb policy presets"),
+        ("@nope", "see what there is: aisb policy presets"),
+    ],
 )
 def test_a_preset_that_is_none_is_an_error(name: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
