@@ -11,15 +11,16 @@ from aisb.effects.init import look_at, write_allow_list
 from aisb.effects.safe_files import read_project_directory
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import preview_directories
-from aisb.effects.trust import add_to_record, read_record
+from aisb.effects.trust import add_to_record, need_writable, read_record
 
 
 def init_verb(project: str) -> int:
     """Write it, trust it, and say what is in it."""
     where = preview_directories(os.environ)
     resolved = resolve_project(project, os.environ, where)
-    # A record that cannot be read is found before anything is written.
+    # A record that cannot be read or written is found before anything else is.
     read_record(where.state, resolved)
+    need_writable(where.state, resolved)
     seen = look_at(resolved, os.environ)
     file = write_allow_list(resolved, seen)
     add_to_record(where.state, resolved, file)

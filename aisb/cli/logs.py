@@ -43,8 +43,11 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
     if wish.json and wish.summary:
         raise UsageError("--json and --summary exclude each other", hint="leave one of the two out")
     wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
-    place = os.path.realpath(project)
-    need_directory(place)
+    # A run that is named by its id is found from anywhere, also from a directory that is gone.
+    is_asked = project != os.curdir or run in ("", os.curdir)
+    place = _place_of(project) if is_asked else ""
+    if is_asked:
+        need_directory(place)
     found = recorded(preview_directories(os.environ))
     chosen = _named(run, place, found) if run else _last(place, found)
     if chosen is None:
@@ -54,6 +57,14 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
         still = "so far " if chosen.session else ""
         say(f"run {chosen.run}: {still}nothing {'like that ' if _is_narrow(wish) else ''}is on record")
     return 0
+
+
+def _place_of(project: str) -> str:
+    try:
+        return os.path.realpath(project)
+    except FileNotFoundError:
+        hint = "change to one that does, or name the project (--project DIR) or a run (aisb logs ID)"
+        raise UsageError("the current directory no longer exists", hint=hint) from None
 
 
 def _is_narrow(wish: Wish) -> bool:

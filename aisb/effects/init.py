@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aisb.domain.seen_project import TOOLS, Seen, allow_list
 from aisb.domain.source_files import source_file
 from aisb.domain.trust import ALLOW_FILE
-from aisb.effects.safe_files import is_reached_through, make_own_directory, read_in_project, read_outside
+from aisb.effects.safe_files import is_reached_through, make_own_directory, not_written, read_in_project, read_outside
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def write_allow_list(project: str, seen: Iterable[Seen]) -> SourceFile:
             raise UsageError(
                 f"{project}/{ALLOW_FILE} is there already", hint="edit it, and say so: aisb trust"
             ) from error
+        except OSError as error:
+            raise not_written(f"{project}/{ALLOW_FILE}", "written", error) from error
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(file.data())
     return file

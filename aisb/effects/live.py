@@ -15,7 +15,7 @@ from aisb.effects.run import project_identity
 from aisb.effects.safe_files import is_there, open_directory, read_in_project, replace_in_project
 from aisb.effects.session import living
 from aisb.effects.state import read_if_there
-from aisb.effects.trust import Asked, add_to_record, read_record, untrusted
+from aisb.effects.trust import Asked, add_to_record, need_writable, read_record, untrusted
 from aisb.errors import Unavailable, Untrusted, UsageError
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def save_entry(project: str, state: str, text: str) -> bool:
         return False
     if data and not data.endswith(b"\n"):
         data += b"\n"
+    need_writable(state, project)
     new = source_file(ALLOW_FILE, data + text.encode() + b"\n")
     replace_in_project(project, ALLOW_FILE, new.data())
     add_to_record(state, project, new)
@@ -118,9 +119,9 @@ def save_entry(project: str, state: str, text: str) -> bool:
 def _read_allow(project: str) -> SourceFile | None:
     with ExitStack() as stack:
         top = open_directory(stack, None, project, project)
-        if not is_there(PROJECT_DIRECTORY, top):
+        if not is_there(PROJECT_DIRECTORY, top, f"{project}/{PROJECT_DIRECTORY}"):
             return None
         directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
-        if not is_there(os.path.basename(ALLOW_FILE), directory):
+        if not is_there(os.path.basename(ALLOW_FILE), directory, f"{project}/{ALLOW_FILE}"):
             return None
     return read_in_project(project, ALLOW_FILE)

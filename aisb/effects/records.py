@@ -6,10 +6,12 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from shlex import quote
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from aisb.effects.session import is_over, sessions_of_gates
 from aisb.effects.state import make_private, read_if_there
+from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,16 +95,20 @@ def forget_old(state: str, most: int = MOST_RECORDS, most_bytes: int = MOST_BYTE
 
 def _sizes(directory: str) -> Iterator[tuple[int, str, int]]:
     """When each record was last written, where it is, and how large."""
-    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+    with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            # Another run may be forgetting the same one.
-            with suppress(FileNotFoundError, NotADirectoryError):
+            # Another run may be forgetting the same one; and what cannot be looked at cannot be removed either.
+            with suppress(OSError):
                 status = os.stat(f"{entry.path}/{AUDIT}")
                 yield status.st_mtime_ns, entry.path, status.st_size
 
 
 def recorded(where: Directories) -> list[Recorded]:
-    """Every run that has a record, the oldest first, those that still run last."""
+    """
+    Every run that has a record, the oldest first, those that still run last.
+
+    Raises Unavailable for what cannot be read: it is not taken for "there is none".
+    """
     sessions = [session for session in sessions_of_gates(where.runtime) if _has_audit(session.path)]
     living = {session.run for session in sessions if not is_over(session)}
     running = [_recorded(session.run, session.path, session) for session in sessions if session.run in living]
@@ -117,7 +123,19 @@ def recorded(where: Directories) -> list[Recorded]:
 
 
 def _has_audit(directory: str) -> bool:
-    return os.path.exists(f"{directory}/{AUDIT}")
+    path = f"{directory}/{AUDIT}"
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return True
+
+
+def _unreadable(path: str, error: OSError) -> Unavailable:
+    hint = f"see who may: namei -l {quote(path)}"
+    return Unavailable(f"{path}, of the records of runs, cannot be read: {error.strerror}", hint)
 
 
 def _names(directory: str) -> list[str]:
@@ -125,6 +143,8 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise _unreadable(directory, error) from error
 
 
 def _recorded(run: str, directory: str, session: Session | None) -> Recorded:
@@ -133,6 +153,17 @@ def _recorded(run: str, directory: str, session: Session | None) -> Recorded:
         return Recorded(run, str(found.get("project", "")), str(found.get("started", "")), directory, session)
     except (ValueError, AttributeError):
         return Recorded(run, "", "", directory, session)
+    except OSError as error:
+        raise _unreadable(f"{directory}/{ABOUT}", error) from error
+
+
+def _open(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def follow(record: Recorded, wait: Callable[[], None] | None) -> Iterator[bytes]:
@@ -140,10 +171,11 @@ def follow(record: Recorded, wait: Callable[[], None] | None) -> Iterator[bytes]
     The whole lines of a record, without their ends. With `wait`, which is called where there is no more, to the run's
     end.
 
-    Raises FileNotFoundError where the run has ended meanwhile, and its record is elsewhere.
+    Raises FileNotFoundError where the run has ended meanwhile, and its record is elsewhere; Unavailable where it cannot
+    be read.
     """
     rest = b""
-    with open(record.audit, "rb") as file:
+    with _open(record.audit) as file:
         while True:
             # Before the last look at it: what is written before the run's end is in it then.
             is_last = wait is None or record.session is None or is_over(record.session)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.source_files import SourceFile, source_file
@@ -56,7 +57,7 @@ def read_project_directory(project: str) -> ProjectDirectory:
         return ProjectDirectory()
     with ExitStack() as stack:
         top = open_directory(stack, None, project, project)
-        if not is_there(PROJECT_DIRECTORY, top):
+        if not is_there(PROJECT_DIRECTORY, top, f"{project}/{PROJECT_DIRECTORY}"):
             return ProjectDirectory()
         directory = open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY, os.O_RDONLY)
         _check_owner(os.fstat(directory), PROJECT_DIRECTORY)
@@ -145,12 +146,22 @@ def is_reached_through(path: str, tree: str) -> bool:
     return tree != "" and any(place.startswith(tree + "/") for place in places_on_the_way(path))
 
 
-def is_there(name: str, directory: int) -> bool:
+def is_there(name: str, directory: int, shown: str) -> bool:
+    """Whether something of that name is in the directory. Raises UsageError that names what cannot be looked at."""
     try:
         os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        hint = f"you need to get in: chmod u+rwx {quote(os.path.dirname(shown))}"
+        raise UsageError(f"{shown} cannot be looked at: {error.strerror}", hint=hint) from error
     return True
+
+
+def not_written(path: str, what: str, error: OSError) -> Unavailable:
+    """What to say where something in this directory could not be made or written."""
+    hint = f"look at the directory: ls -ld {quote(os.path.dirname(path))}; it has to be yours to write, with room left"
+    return Unavailable(f"{path} could not be {what}: {error.strerror}", hint)
 
 
 def open_directory(stack: ExitStack, parent: int | None, name: str, shown: str, how: int = os.O_PATH) -> int:
@@ -163,11 +174,12 @@ def open_directory(stack: ExitStack, parent: int | None, name: str, shown: str, 
 def make_own_directory(stack: ExitStack, project: str) -> int:
     """A descriptor of the project's `.ai-sandbox`, which is made where there is none; no link is followed."""
     top = open_directory(stack, None, project, project)
-    if not is_there(PROJECT_DIRECTORY, top):
+    shown = f"{project}/{PROJECT_DIRECTORY}"
+    if not is_there(PROJECT_DIRECTORY, top, shown):
         try:
             os.mkdir(PROJECT_DIRECTORY, 0o755, dir_fd=top)
         except OSError as error:
-            raise Unavailable(f"{project}/{PROJECT_DIRECTORY} could not be made: {error.strerror}") from error
+            raise not_written(shown, "made", error) from error
     return open_directory(stack, top, PROJECT_DIRECTORY, PROJECT_DIRECTORY)
 
 
@@ -187,9 +199,9 @@ def replace_in_project(project: str, shown: str, data: bytes) -> None:
                 file.write(data)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except OSError as error:
-            if is_there(temporary, directory):
+            with suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
-            raise Unavailable(f"{project}/{shown} could not be written: {error.strerror}") from error
+            raise not_written(f"{project}/{shown}", "written", error) from error
 
 
 def _read_there(directory: int, name: str, shown: str) -> SourceFile:

@@ -6,12 +6,14 @@ It holds the contents themselves, so that a change can be shown.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.trust import PROJECT_FILES, changes, content_hash
+from aisb.effects.safe_files import not_written
 from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.errors import Unavailable, Untrusted
 
@@ -119,7 +121,25 @@ def forget_record(state: str, project: str) -> bool:
         os.unlink(record_path(state, project))
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _not_written(record_path(state, project), error) from error
     return True
+
+
+def need_writable(state: str, project: str) -> None:
+    """Raises Unavailable where nothing could be remembered: nobody writes a file then that nobody would trust."""
+    path = record_path(state, project)
+    directory = os.path.dirname(path)
+    try:
+        make_private(directory)
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: str, error: OSError) -> Unavailable:
+    return not_written(f"{path}, the record of what was trusted,", "written", error)
 
 
 def record_path(state: str, project: str) -> str:
@@ -129,6 +149,10 @@ def record_path(state: str, project: str) -> str:
 
 def _write(state: str, project: str, files: Mapping[str, str]) -> None:
     path = record_path(state, project)
-    make_private(os.path.dirname(path))
+    need_writable(state, project)
     # ASCII on the disk: bytes that are no UTF-8 are in the text as escapes.
-    write_whole(path, json.dumps({"version": _VERSION, "project": project, "files": files}, indent=1).encode("ascii"))
+    data = json.dumps({"version": _VERSION, "project": project, "files": files}, indent=1).encode("ascii")
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise _not_written(path, error) from error
