@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
-from aisb.domain.options import CONFIGURABLE, FLAG, LEARN_OPTIONS, OPTIONS
+from aisb.domain.options import BY_FLAG, CONFIGURABLE, FLAG, LEARN_OPTIONS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,8 +52,9 @@ def print_help(verb: list[str]) -> int:
 
 def learn_help() -> str:
     """The flags that only `learn` has."""
-    flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in LEARN_OPTIONS)
-    return verb_help(
+    options = (*LEARN_OPTIONS, BY_FLAG["--help"])
+    flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in options)
+    text = verb_help(
         "learn",
         "Run a command with everything public open on ports 80 and 443, and propose the\n"
         "list that it needs. Nothing of it takes effect by itself. The flags are these\n"
@@ -62,6 +63,7 @@ def learn_help() -> str:
         (),
         ("--", "COMMAND", "ARG*"),
     )
+    return f"{text}\n"
 
 
 def run_help() -> str:

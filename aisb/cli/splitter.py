@@ -80,11 +80,20 @@ def _split_learn(words: list[str]) -> Split:
     while words and words[0] != "--":
         flag = _take_flag(words, BY_FLAG | LEARN_BY_FLAG)
         if flag is None:
-            raise UsageError(f"aisb learn has no flag {words[0]}", hint="write: aisb learn FLAG... -- COMMAND ARG...")
+            raise _no_flag_of_learn(flags, words)
         flags.append(flag)
-    command = _command(words[1:]) if words else None
+    command = _command(words[1:], LEARN) if words else None
     own = tuple(flag for flag in flags if f"--{flag[0]}" in LEARN_BY_FLAG)
     return Split(LEARN, tuple(flag for flag in flags if flag not in own), command, (), own_flags=own)
+
+
+def _no_flag_of_learn(flags: list[tuple[str, str]], words: list[str]) -> UsageError:
+    if words[0].startswith("-") or not words[0].isprintable():
+        return UsageError(f"aisb learn has no flag {words[0]}", hint="write: aisb learn FLAG... -- COMMAND ARG...")
+    from shlex import join
+
+    between = " FLAG..." if flags else ""
+    return UsageError("aisb learn takes a command after --", hint=f"write: aisb learn{between} -- {join(words)}")
 
 
 def _take_flag(words: list[str], known: Mapping[str, Option] = BY_FLAG) -> tuple[str, str] | None:
@@ -115,9 +124,10 @@ def _how_to_give(option: Option, words: list[str]) -> str:
     return hint
 
 
-def _command(words: list[str]) -> tuple[str, ...]:
+def _command(words: list[str], verb: str = "") -> tuple[str, ...]:
     if not words:
-        raise UsageError("there is no command after --", hint="write: aisb -- COMMAND ARG...")
+        line = f"aisb {verb} -- COMMAND" if verb else "aisb -- COMMAND ARG..."
+        raise UsageError("there is no command after --", hint=f"write: {line}")
     return tuple(words)
 
 

@@ -13,8 +13,8 @@ from aisb.domain.trust import CONFIG_FILE, changes, content_hash
 from aisb.effects.safe_files import is_reached_through, read_in_project, read_project_directory
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import preview_directories
-from aisb.effects.trust import Asked, forget_record, need_trust, read_record
-from aisb.errors import Unavailable, UsageError
+from aisb.effects.trust import Asked, forget_record, need_trust, read_record, trust_command, untrusted
+from aisb.errors import Unavailable, Untrusted, UsageError
 from aisb.render.difference import difference
 
 if TYPE_CHECKING:
@@ -39,11 +39,20 @@ def trust_verb(project: str, paths: Sequence[str], *, show: bool, revoke: bool) 
     if show:
         return _show(resolved, paths, where.state)
     files = files_of(resolved, paths)
-    if not changes(read_record(where.state, resolved), files):
+    found = changes(read_record(where.state, resolved), files)
+    if not found:
         say(f"{resolved}: {'this is trusted already' if files else 'there is nothing to trust'}")
         return 0
-    need_trust(resolved, where.state, files, "", ask if os.isatty(0) and os.isatty(2) else None)
+    if not (os.isatty(0) and os.isatty(2)):
+        raise _refused_without_a_terminal(Asked(resolved, files, found))
+    need_trust(resolved, where.state, files, "", ask)
     return 0
+
+
+def _refused_without_a_terminal(asked: Asked) -> Untrusted:
+    """The refusal of a run, less its advice to do what was just done."""
+    _, *others = (refusal := untrusted(asked)).hint.splitlines()
+    return Untrusted(refusal.message, "\n".join([f"in a terminal: {trust_command(asked)}", *others]))
 
 
 def files_of(project: str, paths: Sequence[str]) -> tuple[SourceFile, ...]:

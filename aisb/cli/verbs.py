@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
@@ -97,8 +97,24 @@ def build(
     build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
 
 
+class _Words(TyperGroup):
+    """A verb with words below it, whose help looks like that of a run."""
+
+    # As of a verb.
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401
+        words = [(word, command.help or "") for word, command in self.commands.items()]
+        verb = ctx.command_path.removeprefix("aisb ")
+        about = f"{self.help or ''} Each word has flags of its own: see\naisb {verb} {words[0][0]} --help"
+        return verb_help(f"{verb} WORD", about, [*words, ("--help", BY_FLAG["--help"].help)], ())
+
+
 policy = typer.Typer(
-    add_completion=False, no_args_is_help=False, rich_markup_mode=None, help="What a run may reach, asked beforehand."
+    cls=_Words,
+    context_settings=_HELP,
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="What a run may reach, asked beforehand.",
 )
 app.add_typer(policy, name="policy")
 
@@ -161,7 +177,7 @@ def presets(
 @app.command(cls=_Verb, context_settings=_HELP)
 def allow(
     entry: str = typer.Argument(metavar="ENTRY", help="as --allow takes it"),
-    period: str = typer.Option("", "--for", metavar="TIME", help="how long: 90s, 15m, 2h (default: until it ends)"),
+    period: str = typer.Option("", "--for", metavar="TIME", help="how long: 90s, 15m, 2h, 1d (default: until it ends)"),
     run: str = typer.Option("", metavar="ID", help="the run, or how its id begins (default: the project's only one)"),
     save: bool = typer.Option(False, "--save", help="also write it to .ai-sandbox/allow, for later runs"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),

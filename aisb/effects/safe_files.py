@@ -25,6 +25,9 @@ LARGEST_FILE = 1_000_000
 # Without O_NONBLOCK a pipe would wait for its writer.
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
+# What belongs at a place.
+_DIRECTORY = "directory"
+_FILE = "regular file"
 _KINDS = {
     stat.S_IFLNK: "a link",
     stat.S_IFIFO: "a pipe",
@@ -229,7 +232,7 @@ def _open(name: str, flags: int, parent: int | None, shown: str) -> int:
         why = error.strerror or "it cannot be opened"
         if error.errno in _WRONG_KIND:
             why = _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
-        raise _refused(shown, why) from error
+        raise _refused(shown, why, _DIRECTORY if flags & os.O_DIRECTORY else _FILE) from error
 
 
 def _kind(status: os.stat_result) -> str:
@@ -238,7 +241,8 @@ def _kind(status: os.stat_result) -> str:
 
 def _check_owner(status: os.stat_result, shown: str) -> None:
     if status.st_uid != os.getuid():
-        raise _refused(shown, f"it belongs to somebody else (uid {status.st_uid})")
+        kind = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
+        raise _refused(shown, f"it belongs to somebody else (uid {status.st_uid})", kind)
 
 
 def _capped(data: bytes, shown: str) -> bytes:
@@ -247,8 +251,8 @@ def _capped(data: bytes, shown: str) -> bytes:
     return data
 
 
-def _refused(shown: str, why: str) -> UsageError:
-    return UsageError(f"{shown} cannot be read: {why}", hint="it must be a regular file of your own, or not be there")
+def _refused(shown: str, why: str, kind: str = _FILE) -> UsageError:
+    return UsageError(f"{shown} cannot be read: {why}", hint=f"it must be a {kind} of your own, or not be there")
 
 
 def _refuse_misspelt(names: list[str]) -> None:

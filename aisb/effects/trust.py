@@ -56,15 +56,19 @@ def need_trust(
 
 def untrusted(asked: Asked) -> Untrusted:
     """The refusal, with the command that asks about it."""
+    return Untrusted(
+        "; ".join(change.sentence() for change in asked.changes) + ": nobody has trusted this",
+        hint=f"look at it and say so: {trust_command(asked)}\n"
+        f"or, in a script that knows what is in it: --trust-once {content_hash(asked.files)}",
+    )
+
+
+def trust_command(asked: Asked) -> str:
+    """The command that asks about it."""
     from shlex import join
 
     named = [file.name for file in asked.files if file.name not in PROJECT_FILES]
-    command = join(["aisb", "trust", "--project", asked.project, *named])
-    return Untrusted(
-        "; ".join(change.sentence() for change in asked.changes) + ": nobody has trusted this",
-        hint=f"look at it and say so: {command}\n"
-        f"or, in a script that knows what is in it: --trust-once {content_hash(asked.files)}",
-    )
+    return join(["aisb", "trust", "--project", asked.project, *named])
 
 
 def _check_once(project: str, files: Sequence[SourceFile], once: str) -> None:

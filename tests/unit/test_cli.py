@@ -50,7 +50,11 @@ def test_help_fits_a_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[*verb, "--help"] for verb in ((), ("run",), ("learn",), ("logs",), ("build",), ("version",))]
+    "words",
+    [
+        [*verb, "--help"]
+        for verb in ((), ("run",), ("learn",), ("logs",), ("build",), ("version",), ("policy",), ("allow",))
+    ],
 )
 def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:
     assert [line for line in aisb(*words).stdout.decode().splitlines() if len(line) > 80] == []
@@ -406,4 +410,6 @@ def test_a_network_of_the_gates_that_is_not_there_is_named(tmp_path: Path) -> No
 def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
     golden("help/run", run_help())
     golden("help/screen", aisb("--help").stdout.decode())
+    golden("help/learn", aisb("learn", "--help").stdout.decode())
+    golden("help/policy", aisb("policy", "--help").stdout.decode())
     golden("help/build", aisb("build", "--help").stdout.decode())

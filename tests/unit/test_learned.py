@@ -215,18 +215,20 @@ def test_a_run_knows_none_of_these_flags(flag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "message", "hint"),
     [
-        (["npm", "test"], "aisb learn has no flag npm"),
-        (["--foo", "--", "x"], "aisb learn has no flag --foo"),
-        (["--"], "there is no command after --"),
-        (["--output", "--", "x"], "--output needs a value"),
-        (["--save=x", "--", "x"], "--save takes no value"),
+        (["npm", "test"], "aisb learn takes a command after --", "aisb learn -- npm test"),
+        (["--save", "npm", "a b"], "aisb learn takes a command after --", "aisb learn FLAG... -- npm 'a b'"),
+        (["--foo", "--", "x"], "aisb learn has no flag --foo", "aisb learn FLAG... -- COMMAND ARG..."),
+        (["--"], "there is no command after --", "aisb learn -- COMMAND"),
+        (["--output", "--", "x"], "--output needs a value", "--output FILE"),
+        (["--save=x", "--", "x"], "--save takes no value", "--save"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_an_error(words: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_a_line_that_cannot_be_read_is_an_error(words: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
         split(["learn", *words], VERBS)
+    assert (caught.value.message, caught.value.hint) == (message, f"write: {hint}")
 
 
 @pytest.mark.parametrize("words", [[], ["--allow", "a.test"], ["--save", "--no-cwd", "--", "x"]])

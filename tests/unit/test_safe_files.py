@@ -212,3 +212,14 @@ def test_the_way_into_a_tree_is_found_whatever_the_links(project: Path) -> None:
     (outside / "circle").symlink_to("circle")
     with pytest.raises(UsageError, match="too many links"):
         is_reached_through(str(outside / "circle"), str(project))
+
+
+def test_what_stands_in_the_place_of_the_directory_must_be_one(tmp_path: Path) -> None:
+    (tmp_path / ".ai-sandbox").touch()
+
+    with pytest.raises(UsageError) as caught:
+        read_project_directory(str(tmp_path))
+    assert (caught.value.message, caught.value.hint) == (
+        ".ai-sandbox cannot be read: it is a file",
+        "it must be a directory of your own, or not be there",
+    )

@@ -286,6 +286,8 @@ def test_trust_says_what_it_is(project: Path, tmp_path: Path) -> None:
         ".ai-sandbox/policy.yaml is new\n@@ -0,0 +1 @@\n+allow: [b.test]\n"
     )
     assert "net.origin=.ai-sandbox/config.yaml:1\n" in printed[1]
+    assert f"aisb:   in a terminal: aisb trust --project {project}\n" in refused[2]
+    assert "say so" not in refused[2]
     assert untold[2] == (
         "aisb: .ai-sandbox/allow cannot be read: it is a pipe\n"
         "aisb:   it must be a regular file of your own, or not be there\n"
