@@ -67,7 +67,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
-    for warning in strange_variables(os.environ.keys() - set(asked.wanted.environment)):
+    for warning in strange_variables(os.environ.keys() - {setting.value for setting in asked.wanted.environment}):
         say(f"warning: {warning}")
     for hint in hints_for(split, verbs, asked.wanted.net):
         say(f"hint: {hint}")

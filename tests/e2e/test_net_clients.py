@@ -247,7 +247,7 @@ def test_a_refusal_says_what_would_allow_it(lab: Lab) -> None:
         ("evil.test:8080", "evil.test:8080"),
         ("evil.test:443", "evil.test"),
         ("evil.test", "evil.test"),
-        (f"{EVIL_V4}:80", ""),
+        (f"{EVIL_V4}:80", f"{EVIL_V4}:80"),
     }
     assert arrived(lab) == {}
 

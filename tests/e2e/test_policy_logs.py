@@ -121,7 +121,7 @@ mkfifo go; aisb -q --allow allowed.test -- sh -c 'curl -sS -o /dev/null https://
   curl -sS -o /dev/null https://cdn.test; true' 2>/dev/null &
 until aisb logs 2>/dev/null | grep -q evil.test; do sleep 0.1; done
 aisb logs -f --json --denied . >followed & follower=$!
-until grep -q evil.test followed; do sleep 0.1; done
+until grep -qs evil.test followed; do sleep 0.1; done
 aisb logs -f >/dev/full 2>full; echo "full disk: $?"
 aisb logs -f | head -1 | cut -d' ' -f4
 echo >go; wait $follower; echo "the follower: $?"
