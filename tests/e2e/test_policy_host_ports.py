@@ -118,14 +118,18 @@ def test_what_passes_is_passed_whole(lab: Lab) -> None:
 
 def test_the_way_to_the_host_ends_with_aisb(lab: Lab) -> None:
     """Also by kill -9; and no run has the door of another, with the same gate."""
-    leads = 'python3 -c \'import socket; s = socket.create_connection(("127.0.0.1", 11434)); open("here", "w"); print(s.recv(9)); s.recv(9)\''
-    # Of whatever host: all see the same processes.
-    forwarders = "pgrep -ax sandbox-ports | grep -c ' 11434 45871$'"
+    leads = (
+        'python3 -c \'import signal, socket; s = socket.create_connection(("127.0.0.1", 11434)); '
+        'print(s.recv(9), flush=True); open("here", "w"); signal.pause()\''
+    )
+    # The hosts share one table of processes.
+    port = 45871 if lab.name == "debian13" else 45872
+    forwarders = f"pgrep -ax sandbox-ports | grep -c ' 11434 {port}$'"
     result = lab.run(
-        f"aisb -q --allow host:11434,host:45871 -- {leads} & run=$!; until [ -e here ]; do sleep 0.05; done; {forwarders}; "
-        "doors=$(dirname $(ls -td $XDG_RUNTIME_DIR/aisb/g/*/r/*/h/45871 | head -1)); stat -c %a $doors $doors/*; kill -9 $run; wait $run; "
+        f"aisb -q --allow host:11434,host:{port} -- {leads} & run=$!; until [ -e here ]; do sleep 0.05; done; {forwarders}; "
+        "id=$(podman ps --filter name=aisb-run- --format '{{.Names}}'); doors=$(echo $XDG_RUNTIME_DIR/aisb/g/*/r/${id#aisb-run-}/h); stat -c %a $doors $doors/*; kill -9 $run; wait $run; "
         f"n=0; while {forwarders} >/dev/null && [ $n -lt 200 ]; do n=$((n+1)); sleep 0.05; done; {forwarders}; "
-        'aisb -q --allow host:11434,host:45871 -- sh -c \'ls -A /run/aisb /run/aisb/gate | tr "\\n" " "\''
+        f'aisb -q --allow host:11434,host:{port} -- sh -c \'ls -A /run/aisb /run/aisb/gate | tr "\\n" " "\''
     )
 
     *said, listing = result.text.splitlines()
