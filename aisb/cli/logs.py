@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.output import answer, say
+from aisb.cli.output import answer, answer_some, say
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
 from aisb.effects.records import follow, recorded
 from aisb.effects.situation import need_directory
@@ -119,7 +119,7 @@ def _print(lines: Iterable[str]) -> bool:
     is_any = False
     for line in lines:
         is_any = True
-        sys.stdout.write(f"{line}\n")
+        answer_some(f"{line}\n")
     answer("")
     return is_any
 

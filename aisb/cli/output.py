@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from aisb.domain.printing import printable
 from aisb.errors import Unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def say(text: str) -> None:
@@ -22,9 +27,21 @@ def answer(text: str) -> None:
 
     Raises Unwritable where it cannot be written, and BrokenPipeError where its reader left.
     """
-    try:
-        sys.stdout.write(text)
+    answer_some(text)
+    with _out():
         sys.stdout.flush()
+
+
+def answer_some(text: str) -> None:
+    """A part of an answer that `answer` ends. Raises like that."""
+    with _out():
+        sys.stdout.write(text)
+
+
+@contextmanager
+def _out() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

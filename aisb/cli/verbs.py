@@ -39,7 +39,7 @@ class _Verb(TyperCommand):
     """A verb whose help looks like that of a run."""
 
     # typer calls this with a context of its own class or of click's, as its release has it; ours needs none of it.
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401  # see above
         options = [option for option in self.params if isinstance(option, TyperOption)]
         words = [str(word.metavar) for word in self.params if isinstance(word, TyperArgument)]
         variables = [option.envvar for option in options if isinstance(option.envvar, str)]
@@ -100,8 +100,7 @@ def build(
 class _Words(TyperGroup):
     """A verb with words below it, whose help looks like that of a run."""
 
-    # As of a verb.
-    def get_help(self, ctx: Any) -> str:  # noqa: ANN401
+    def get_help(self, ctx: Any) -> str:  # noqa: ANN401  # as of a verb
         words = [(word, command.help or "") for word, command in self.commands.items()]
         verb = ctx.command_path.removeprefix("aisb ")
         about = f"{self.help or ''} Each word has flags of its own: see\naisb {verb} {words[0][0]} --help"

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 
 from aisb.domain.trust import PROPOSED_FILE
-from aisb.effects.safe_files import is_reached_through, open_for_writing, replace_in_project
+from aisb.effects.safe_files import is_reached_through, open_for_writing, place_in_project, replace_in_project
 from aisb.errors import Unavailable, Untrusted, UsageError
 
 
@@ -28,18 +28,12 @@ def open_output(path: str, project: str, volumes: str) -> int:
 def _open_output(path: str, project: str, volumes: str) -> int:
     if is_reached_through(path, volumes):
         raise Untrusted(f"--output {path} lies in {volumes}, where agents write their homes", hint="name another file")
-    if not is_reached_through(path, project):
-        try:
-            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise UsageError(f"--output {path}: {error.strerror}", hint="name a file that you can write") from error
-    real = os.path.realpath(path)
-    if not real.startswith(project + "/"):
-        raise Untrusted(
-            f"--output {path} leads through the project to {real}, and the agent can change where it leads",
-            hint=f"name the file itself: --output {real}",
-        )
-    return open_for_writing(project, real.removeprefix(project + "/"))
+    if place := place_in_project(path, project, "--output"):
+        return open_for_writing(project, place)
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(f"--output {path}: {error.strerror}", hint="name a file that you can write") from error
 
 
 def write_output(descriptor: int, text: str) -> None:

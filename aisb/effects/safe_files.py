@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import PROJECT_DIRECTORY, PROJECT_FILES, PROPOSED_FILE
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import Unavailable, Untrusted, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,11 +74,8 @@ def read_project_directory(project: str) -> ProjectDirectory:
 
 def read_in_project(project: str, relative: str) -> SourceFile:
     """A file of the project, by its path from there on. Raises UsageError that names what cannot be read."""
-    *directories, last = relative.split("/")
     with ExitStack() as stack:
-        here = open_directory(stack, None, project, project)
-        for depth, name in enumerate(directories, start=1):
-            here = open_directory(stack, here, name, "/".join(directories[:depth]))
+        here, last = _walk_to(stack, project, relative)
         return _read_there(here, last, relative)
 
 
@@ -88,12 +85,9 @@ def open_for_writing(project: str, relative: str) -> int:
 
     Raises UsageError that names what cannot be written.
     """
-    *directories, last = relative.split("/")
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with ExitStack() as stack:
-        here = open_directory(stack, None, project, project)
-        for depth, name in enumerate(directories, start=1):
-            here = open_directory(stack, here, name, "/".join(directories[:depth]))
+        here, last = _walk_to(stack, project, relative)
         try:
             descriptor = os.open(last, flags, 0o666, dir_fd=here)
         except OSError as error:
@@ -102,6 +96,15 @@ def open_for_writing(project: str, relative: str) -> int:
         os.close(descriptor)
         raise _unwritable(relative, "it is no regular file")
     return descriptor
+
+
+def _walk_to(stack: ExitStack, project: str, relative: str) -> tuple[int, str]:
+    """The directory of a file of the project, reached step by step and by no link, and the file's own name."""
+    *directories, last = relative.split("/")
+    here = open_directory(stack, None, project, project)
+    for depth, name in enumerate(directories, start=1):
+        here = open_directory(stack, here, name, "/".join(directories[:depth]))
+    return here, last
 
 
 def _unwritable(shown: str, why: str) -> UsageError:
@@ -147,6 +150,23 @@ def _current_directory() -> str:
 def is_reached_through(path: str, tree: str) -> bool:
     """Whether the way along `path` leads into the directory `tree`, even where it leaves it again."""
     return tree != "" and any(place.startswith(tree + "/") for place in places_on_the_way(path))
+
+
+def place_in_project(path: str, project: str, origin: str) -> str:
+    """
+    Where in the project the path of a flag ends, from there on; "" for one that does not lead into it.
+
+    Raises Untrusted for one that leads through the project to somewhere else: the agent decides where.
+    """
+    if not is_reached_through(path, project):
+        return ""
+    real = os.path.realpath(path)
+    if not real.startswith(project + "/"):
+        raise Untrusted(
+            f"{origin} {path} leads through the project to {real}, and the agent can change where it leads",
+            hint=f"name the file itself: {origin} {real}",
+        )
+    return real.removeprefix(project + "/")
 
 
 def is_there(name: str, directory: int, shown: str) -> bool:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
 from aisb.effects.plan import fingerprint
-from aisb.effects.safe_files import is_reached_through, read_in_project, read_outside, read_project_directory
+from aisb.effects.safe_files import (
+    is_reached_through,
+    place_in_project,
+    read_in_project,
+    read_outside,
+    read_project_directory,
+)
 from aisb.effects.state import make_private, read_if_there, volumes_directory, write_whole
 from aisb.effects.trust import need_trust
 from aisb.errors import Untrusted, UsageError
@@ -93,15 +99,9 @@ def read_named(path: str, project: str, origin: str) -> NamedFile:
     volumes = volumes_directory(os.environ)
     if is_reached_through(path, volumes):
         raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
-    if not is_reached_through(path, project):
-        return NamedFile(read_outside(path, path), in_project=False)
-    real = os.path.realpath(path)
-    if not real.startswith(project + "/"):
-        raise Untrusted(
-            f"{origin} {path} leads through the project to {real}, and the agent can change where it leads",
-            hint=f"name the file itself: {origin} {real}",
-        )
-    return NamedFile(read_in_project(project, real.removeprefix(project + "/")), in_project=True)
+    if place := place_in_project(path, project, origin):
+        return NamedFile(read_in_project(project, place), in_project=True)
+    return NamedFile(read_outside(path, path), in_project=False)
 
 
 def user_layers(where: Directories) -> tuple[Layer, ...]:

@@ -111,8 +111,7 @@ def build_argv(view: BuildView) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def registries_argv(podman: str, image: str) -> tuple[str, ...]:
-    """podman's argv for a throw-away run that asks the image's own tools where they fetch packages from."""
+def _throw_away_run(podman: str) -> tuple[str, ...]:
     return (
         podman, "run", "--rm",
         "--pull=never",
@@ -120,6 +119,13 @@ def registries_argv(podman: str, image: str) -> tuple[str, ...]:
         "--no-hosts",
         "--http-proxy=false",
         "--log-driver", "none",
+    )  # fmt: skip
+
+
+def registries_argv(podman: str, image: str) -> tuple[str, ...]:
+    """podman's argv for a throw-away run that asks the image's own tools where they fetch packages from."""
+    return (
+        *_throw_away_run(podman),
         "--user", "0",
         "--entrypoint", "/usr/bin/python3",
         image,
@@ -148,12 +154,7 @@ def trial_argv(podman: str, role: str, image: str) -> tuple[str, ...]:
     """
     mapping = ("--userns", "keep-id:uid=1000,gid=1000") if role == SANDBOX else ()
     return (
-        podman, "run", "--rm",
-        "--pull=never",
-        "--network", "none",
-        "--no-hosts",
-        "--http-proxy=false",
-        "--log-driver", "none",
+        *_throw_away_run(podman),
         *mapping,
         "--user", "0",
         "--entrypoint", "/bin/true",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.entries import parse_entry
 from aisb.domain.policy import parse_allow
-from aisb.domain.seen_project import TOOLS, Seen, allow_list, entries_in
+from aisb.domain.seen_project import TOOLS, Seen, Tool, allow_list, entries_in
 from aisb.effects.init import look_at, write_allow_list
 from aisb.errors import UsageError
 
@@ -78,9 +78,9 @@ texts = st.text() | st.lists(
 
 
 @given(texts, texts, st.sampled_from(TOOLS))
-def test_whatever_a_project_says_allows_nothing(own: str, theirs: str, tool: object) -> None:
+def test_whatever_a_project_says_allows_nothing(own: str, theirs: str, tool: Tool) -> None:
     """The list can always be read, each entry of it is one exact name, and each comes from the user's configuration."""
-    seen = Seen(tool, {"own": own}, {"theirs": theirs})  # type: ignore[arg-type]
+    seen = Seen(tool, {"own": own}, {"theirs": theirs})
 
     entries = [
         (text, where) for text, where in parse_allow_file(allow_list([seen]).encode(), "f") if not text.startswith("@")

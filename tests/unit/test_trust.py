@@ -16,6 +16,7 @@ from aisb.errors import Unavailable, Untrusted
 from aisb.render.difference import difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ALLOW = SourceFile(".ai-sandbox/allow", "a.test\n")
@@ -24,7 +25,7 @@ POLICY = SourceFile(".ai-sandbox/policy.yaml", "version: 1\n")
 NAMED = SourceFile("rules/x.yaml", "version: 1\n")
 
 
-def says(answer: bool, seen: list[Asked]) -> object:
+def says(answer: bool, seen: list[Asked]) -> Callable[[Asked], bool]:
     def agrees(asked: Asked) -> bool:
         seen.append(asked)
         return answer
@@ -53,11 +54,11 @@ def test_what_a_person_agreed_to_counts_until_it_changes(tmp_path: Path) -> None
     """(A59) Asked once; another byte is asked about with what it differs by; no is no, and is not remembered."""
     seen: list[Asked] = []
 
-    need_trust("/p", str(tmp_path), (ALLOW,), "", says(True, seen))  # type: ignore[arg-type]
+    need_trust("/p", str(tmp_path), (ALLOW,), "", says(True, seen))
     need_trust("/p", str(tmp_path), (ALLOW,), "", None)
     for _ in range(2):
         with pytest.raises(Untrusted, match="has changed"):
-            need_trust("/p", str(tmp_path), (WIDER,), "", says(False, seen))  # type: ignore[arg-type]
+            need_trust("/p", str(tmp_path), (WIDER,), "", says(False, seen))
     need_trust("/p", str(tmp_path), (ALLOW,), "", None)
 
     change = Change(ALLOW.name, ALLOW.text, WIDER.text)
@@ -138,7 +139,7 @@ def test_a_record_that_cannot_be_read_is_no_answer(tmp_path: Path, text: bytes) 
         file.write(text)
 
     with pytest.raises(Unavailable, match="the record of what was trusted, cannot be read") as caught:
-        need_trust("/p", str(tmp_path), (ALLOW,), "", says(True, []))  # type: ignore[arg-type]
+        need_trust("/p", str(tmp_path), (ALLOW,), "", says(True, []))
     assert caught.value.hint == "forget it: aisb trust --revoke"
     assert forget_record(str(tmp_path), "/p")
 
