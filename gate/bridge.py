@@ -57,7 +57,7 @@ class Bridge:
         caller = Squid(loop, base, self._probe)
         self._runs = Runs(loop, base, engine, caller, most_connections)
         self._changes = Changes(loop, self._runs, caller)
-        listen_for_log(loop, self._runs.logged)
+        listen_for_log(loop, self._runs.logged, proxied=os.path.exists(f"{base}/conf/peers"))
         self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
         self._lifetime.watch_squid(squid)
         self._lifetime.watch_signals()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_verb, strange_variables
 from aisb.cli.output import say, write_stderr
-from aisb.cli.request import Request, read_request, read_variables
+from aisb.cli.request import Request, read_login, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
@@ -124,17 +124,18 @@ def _run(
     then: Callable[[Done], None],
 ) -> int:
     variables = read_variables(request.wanted.environment, os.environb)
+    login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
-    question = question_of(request, sources, project, network)
+    question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
-    job = job_of(request, plan, where, place, host.podman, network, variables)
+    job = job_of(request, plan, where, place, host.podman, network, variables)._replace(login=login)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -219,6 +220,16 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
     return look_around(request.wanted, sources, project=project, network=network, ca_origin=request.origin("ca-bundle"))
 
 
+def with_proxy(question: Question, request: Request) -> Question:
+    """The question with where its proxy is, looked up. Raises Unavailable where its name leads nowhere."""
+    if not request.wanted.proxy:
+        return question
+    # What looks up a name takes time to import, and few runs need it.
+    from aisb.effects.upstream import find_upstream
+
+    return question._replace(proxy_addresses=find_upstream(request.wanted.proxy, request.origin("proxy")))
+
+
 def progress(request: Request) -> Report:
     """Where a build says how far it is."""
     return Silence() if request.has("quiet") else Progress(write_stderr, terminal=sys.stderr.isatty())
@@ -253,7 +264,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         names=plan.names,
         addresses=plan.addresses,
         host_ports=len(plan.host_ports),
-        gate=plan.gate_key[:12],
+        gate=gate.short if gate else "",
         warm=gate is not None and gate.warm,
         learn=plan.learn,
     )

@@ -39,6 +39,7 @@ class Failure:
     UNRESOLVED = "unresolved"
     UNANSWERED = "unanswered"
     UNTRUSTED = "untrusted"
+    UPSTREAM = "upstream"
 
 
 SENTENCES = {
@@ -58,6 +59,7 @@ SENTENCES = {
     Failure.UNRESOLVED: "is allowed, but its name does not resolve",
     Failure.UNANSWERED: "is allowed, but does not answer",
     Failure.UNTRUSTED: "is allowed, but the gate, which reads the requests to it, does not trust its certificate",
+    Failure.UPSTREAM: "is allowed, but the proxy that everything goes through did not pass it on",
 }
 
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
-    `learn` is the verb's: nothing else can ask for it.
+    `learn` is the verb's: nothing else can ask for it. `proxy` is a URL, and `proxy_auth` the name of a variable: its
+    value is no part of a plan.
     """
 
     net: str
@@ -24,6 +25,8 @@ class Wanted(NamedTuple):
     idle_seconds: int
     origins: tuple[tuple[str, str], ...] = ()
     learn: bool = False
+    proxy: str = ""
+    proxy_auth: str = ""
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

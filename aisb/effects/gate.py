@@ -12,15 +12,16 @@ import fcntl
 import json
 import os
 import selectors
+import shutil
 import socket
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
 from aisb.effects.signals import interrupt_postponed
 from aisb.effects.state import make_private, read_if_there
-from aisb.errors import Unavailable
+from aisb.errors import AisbError, Unavailable
 from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ START_SECONDS = 20.0
 ANSWER_SECONDS = 10.0
 LOCK_SECONDS = 20.0
 _LOG_LINES = 20
+# In the directory of a gate that belongs to one run.
+_OWNER = "owner"
 
 
 class GatePlan(NamedTuple):
@@ -38,6 +41,9 @@ class GatePlan(NamedTuple):
     key: str
     image: str
     files: Mapping[str, str]
+    # The run that it belongs to, and what it is told on a descriptor for that run alone; "" where it is shared.
+    owner: str = ""
+    login: str = ""
 
     @property
     def short(self) -> str:
@@ -47,7 +53,7 @@ class GatePlan(NamedTuple):
     @property
     def container(self) -> str:
         """The container's name."""
-        return gate_name(self.key)
+        return gate_name(self.key, self.owner)
 
 
 class Gate(NamedTuple):
@@ -56,6 +62,12 @@ class Gate(NamedTuple):
     directory: str
     lock: int
     warm: bool
+    key: str = ""
+
+    @property
+    def short(self) -> str:
+        """What the start lines show."""
+        return self.key[:12]
 
 
 def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[str], tuple[str, ...]]) -> Gate:
@@ -63,12 +75,15 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
     directory = _prepare(plan, runtime)
     lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
     try:
+        if plan.owner:
+            # For whoever clears up: this gate is nobody's but that run's.
+            _write_public(f"{directory}/{_OWNER}", plan.owner)
         if _answers(directory):
-            return Gate(directory, lock, warm=True)
+            return Gate(directory, lock, warm=True, key=plan.key)
         start = _lock(f"{directory}/start", fcntl.LOCK_EX)
         try:
             if _answers(directory):
-                return Gate(directory, lock, warm=True)
+                return Gate(directory, lock, warm=True, key=plan.key)
             _start(plan, directory, runner, argv_of(directory))
         except KeyboardInterrupt:
             _abandon(plan, lock, runner, argv_of(directory)[0])
@@ -78,7 +93,7 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
     except BaseException:
         os.close(lock)
         raise
-    return Gate(directory, lock, warm=False)
+    return Gate(directory, lock, warm=False, key=plan.key)
 
 
 def open_run(gate: Gate, run: str) -> None:
@@ -115,6 +130,32 @@ def _read_line(control: socket.socket) -> bytes:
             raise OSError("it hung up")
         data += piece
     return data
+
+
+def end_gate(plan: GatePlan, gate: Gate, runner: Runner, podman: str) -> None:
+    """Take away a gate that belongs to the run that is over, with its directory."""
+    with suppress(AisbError):
+        runner.run(_removal(plan, podman))
+    shutil.rmtree(gate.directory, ignore_errors=True)
+
+
+def drop_own_gates(runtime: str) -> None:
+    """Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock."""
+    parent = f"{runtime}/g"
+    for name in os.listdir(parent) if os.path.isdir(parent) else ():
+        directory = f"{parent}/{name}"
+        if not os.path.exists(f"{directory}/{_OWNER}"):
+            continue
+        with suppress(OSError):
+            # What a run's guardian has not moved to its record yet stays until it has.
+            if os.listdir(f"{directory}/r"):
+                continue
+            lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(directory, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _prepare(plan: GatePlan, runtime: str) -> str:
@@ -188,8 +229,8 @@ def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]
     _remove_leftovers(plan, directory, runner, argv[0])
     ready, theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        with interrupt_postponed():
-            _run_detached(argv, theirs, runner)
+        with interrupt_postponed(), _told(plan.login) as told:
+            _run_detached(argv, (theirs, *told), runner)
         os.close(theirs)
         theirs = -1
         said = _await_line(ready, START_SECONDS)
@@ -216,36 +257,61 @@ def _removal(plan: GatePlan, podman: str) -> Command:
     return Command(argv=argv, timeout_seconds=30, new_session=True)
 
 
-def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
+@contextmanager
+def _told(login: str) -> Iterator[tuple[int, ...]]:
+    """A descriptor from which a password is read, once; none where there is nothing to tell."""
+    if not login:
+        yield ()
+        return
+    read, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        # Short enough for the pipe to take at once.
+        os.write(write, f"{login}\n".encode("ascii"))
+        os.close(write)
+        yield (read,)
+    finally:
+        os.close(read)
+
+
+def _run_detached(argv: tuple[str, ...], descriptors: tuple[int, ...], runner: Runner) -> None:
     """
-    `podman run --detach` with the readiness pipe as descriptor 3.
+    `podman run --detach` with the readiness pipe as descriptor 3, and what the gate is told as number 4.
 
     In a session of its own: podman 4 leaves slirp4netns in the caller's, where a Ctrl-C meant for one
     run would take the network from all runs of the gate.
     """
-    with _as_descriptor_3(ready) as descriptor:
-        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,), new_session=True))
+    with _from_3_upward(descriptors) as numbers:
+        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=numbers, new_session=True))
 
 
 @contextmanager
-def _as_descriptor_3(descriptor: int) -> Iterator[int]:
-    """podman hands on descriptors by number, from 3 upward: the pipe must be number 3 for a moment."""
-    if descriptor == 3:
-        yield 3
-        return
+def _from_3_upward(descriptors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """podman hands on descriptors by number, from 3 upward: for a moment these have to be the first ones."""
+    with ExitStack() as stack:
+        # Out of the way first: one may stand where another is to be.
+        copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in descriptors]
+        for copy in copies:
+            stack.callback(os.close, copy)
+        for number, copy in enumerate(copies, 3):
+            stack.enter_context(_as_number(copy, number))
+        yield tuple(range(3, 3 + len(copies)))
+
+
+@contextmanager
+def _as_number(descriptor: int, number: int) -> Iterator[None]:
     try:
-        saved = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 10)
+        saved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
     except OSError:
         saved = -1
-    os.dup2(descriptor, 3, inheritable=False)
+    os.dup2(descriptor, number, inheritable=False)
     try:
-        yield 3
+        yield
     finally:
         if saved >= 0:
-            os.dup2(saved, 3, inheritable=False)
+            os.dup2(saved, number, inheritable=False)
             os.close(saved)
         else:
-            os.close(3)
+            os.close(number)
 
 
 def _remove_leftovers(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
-from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
+from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
@@ -74,6 +75,8 @@ class Job(NamedTuple):
     environment: Mapping[bytes, bytes]
     stdin: bool
     terminal: bool
+    # User and password for the proxy, encoded: for the gate alone.
+    login: str = ""
 
 
 class Ended(NamedTuple):
@@ -114,11 +117,12 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
     need_home(job, runner)
     make_private(job.directories.runtime)
-    with _gate(plan, job, runner) as gate:
+    run = new_run_id()
+    with _gate(plan, job, run, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
         files = plan.session_files | identities(job)
-        session = session_at(parent, new_run_id())
+        session = session_at(parent, run)
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)
         kill = partial(kill_first_process, session.pid_file)
@@ -144,7 +148,7 @@ def _attached(
     descriptor: int,
     remove: Callable[[], None],
 ) -> Outcome:
-    labels = run_labels(session.run, job.project, plan.gate_key if gate else "")
+    labels = run_labels(session.run, job.project, gate.key if gate else "")
     variables = sealed(environment_block(job.environment))
     lock = gate.lock if gate else None
     try:
@@ -161,19 +165,37 @@ def _remove(command: Command, runner: Runner) -> None:
 
 
 @contextlib.contextmanager
-def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
+def _gate(plan: Plan, job: Job, run: str, runner: Runner) -> Iterator[Gate | None]:
     if plan.net != "allow":
         yield None
         return
+    gate_plan = gate_plan_of(job, plan, run)
 
     def argv(directory: str) -> tuple[str, ...]:
-        return gate_argv(gate_view(job, plan, directory))
+        return gate_argv(gate_view(job, gate_plan, directory))
 
-    gate = need_gate(GatePlan(plan.gate_key, plan.gate_image, plan.gate_files), job.directories.runtime, runner, argv)
+    drop_own_gates(job.directories.runtime)
+    try:
+        gate = need_gate(gate_plan, job.directories.runtime, runner, argv)
+    except BaseException:
+        drop_own_gates(job.directories.runtime)
+        raise
     try:
         yield gate
     finally:
+        if gate_plan.login:
+            end_gate(gate_plan, gate, runner, job.podman)
         os.close(gate.lock)
+        if gate_plan.login:
+            drop_own_gates(job.directories.runtime)
+
+
+def gate_plan_of(job: Job, plan: Plan, run: str) -> GatePlan:
+    """The gate of a run: one that is shared by all that want the same, or its own where it holds a password."""
+    if not plan.own_gate:
+        return GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
+    key = hashlib.sha256(f"{plan.gate_key} {run}".encode()).hexdigest()
+    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login)
 
 
 def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
@@ -228,9 +250,9 @@ def project_identity(project: str) -> str:
     return f"{status.st_dev} {status.st_ino}\n"
 
 
-def gate_view(job: Job, plan: Plan, directory: str) -> GateView:
+def gate_view(job: Job, plan: GatePlan, directory: str) -> GateView:
     """What the argv of the run's gate is made of."""
-    return GateView(job.podman, plan.gate_image, plan.gate_key, job.gate_network, directory)
+    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner)
 
 
 def remove_command(podman: str, run: str) -> Command:

@@ -189,7 +189,11 @@ def stamp_of(path: str) -> str:
 
 
 def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str) -> Question:
-    """The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named."""
+    """
+    The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named.
+
+    Where a proxy is belongs to it too, and is looked up apart: most who ask do not need it.
+    """
     return Question(
         # A build may come when we are elsewhere.
         wanted=wanted._replace(ca_bundle=whole_path(wanted.ca_bundle, ca_origin)),

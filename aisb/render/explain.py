@@ -27,6 +27,8 @@ def policy_lines(policy: Policy) -> str:
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {"proxy": policy.proxy} if policy.proxy else {}
+    pairs |= {"proxy_auth": policy.proxy_auth} if policy.proxy_auth else {}
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
     pairs |= {"learn": "everything public, ports 80 and 443"} if policy.learn else {}
     by_host = _by_host(policy.allow)
@@ -58,7 +60,15 @@ def policy_notes(policy: Policy) -> tuple[str, ...]:
     hosts = [host.host for host in policy.egress.rules]
     cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
     rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
-    return (*policy.notes, *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+    return (*policy.notes, *_proxy_notes(policy), *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+
+
+def _proxy_notes(policy: Policy) -> Iterator[str]:
+    if policy.proxy:
+        yield (
+            f"everything goes through the proxy {policy.proxy}, nothing past it; it resolves the names: "
+            "which addresses are reached, private ones too, is its matter"
+        )
 
 
 def check_lines(answer: Answer) -> str:

@@ -36,18 +36,24 @@ class GateView(NamedTuple):
     key: str
     network: str
     directory: str
+    # The run that the gate belongs to, "" where it is shared.
+    owner: str = ""
 
 
-def gate_name(key: str) -> str:
+def gate_name(key: str, owner: str = "") -> str:
     """The container's name: enough of the key to tell gates apart at a glance; the whole key is a label."""
-    return f"aisb-gate-{key[:12]}"
+    return f"aisb-gate-{key[:12]}{'-' if owner else ''}{owner}"
 
 
 def gate_argv(view: GateView) -> tuple[str, ...]:
-    """The whole command line that starts a gate. Descriptor 3 is where it says that it is ready."""
+    """
+    The whole command line that starts a gate.
+
+    Descriptor 3 is where it says that it is ready. One that belongs to a run is told a password on descriptor 4.
+    """
     return (
         view.podman, "run", "--detach", "--rm",
-        "--name", gate_name(view.key),
+        "--name", gate_name(view.key, view.owner),
         "--hostname", OWN_NAME,
         "--pull=never",
         "--network", NETWORKS.get(view.network, view.network),
@@ -67,7 +73,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",
         "--read-only-tmpfs=false",
-        "--preserve-fds", "1",
+        "--preserve-fds", "2" if view.owner else "1",
         "--label=aisb.role=gate",
         f"--label=aisb.key={view.key}",
         f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.gather import SourcedHost
     from aisb.domain.rules import NameEntry
+    from aisb.render.gate_upstream import WayOut
 
 # The machine itself, and the laboratory's other host: squid 5.7 and 6.13.
 SYSTEMS = {"debian12": "/", "debian13": str(HOSTS["debian13"].folder)}
@@ -242,6 +243,8 @@ class GateBox:
         environment: dict[str, str] | None = None,
         resolv_conf: str = "nameserver 203.0.113.53\n",
         host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
+        way_out: WayOut | None = None,
+        login: str = "",
     ) -> None:
         self.world = world
         self._resolv_conf = resolv_conf
@@ -256,6 +259,8 @@ class GateBox:
             "system": system,
         }
         self._host_addresses = host_addresses
+        self._way_out = way_out
+        self._login = login
         self._process: subprocess.Popen[bytes] | None = None
         self.scratch = tempfile.mkdtemp(prefix="aisb-gate-")
         self.directory = f"{self.scratch}/g"
@@ -277,17 +282,22 @@ class GateBox:
         """Start the gate and wait until it says that it is ready, or why not."""
         self._write_files()
         reader, writer = os.pipe()
-        # bash puts the descriptor where podman would.
-        shell = f'exec 3>&{writer} {writer}>&-; exec "$@"' if writer != 3 else 'exec "$@"'
+        told, telling = os.pipe()
+        if self._login:
+            os.write(telling, f"{self._login}\n".encode())
+        os.close(telling)
+        # bash puts the descriptors where podman would.
+        shell = f'exec 8>&{writer} 9<&{told}; exec 3>&8 4<&9 8>&- 9<&-; exec "$@"'
         argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
         self._process = subprocess.Popen(
             [*argv, sys.executable, os.path.abspath(__file__), f"{self.scratch}/plan.json"],
             stdin=subprocess.DEVNULL,
-            pass_fds=(writer,),
+            pass_fds=(writer, told),
         )
         os.close(writer)
+        os.close(told)
         self._pipe = os.fdopen(reader, "rb", buffering=0)
         self.ready = self._pipe.readline().decode().strip()
         self.ready_seconds = time.monotonic() - begun
@@ -364,6 +374,7 @@ class GateBox:
             seccomp=seccomp,
             idle_seconds=600,
             roots=self.world.certificate(),
+            way_out=self._way_out,
         )
         files["idle"] = f"{self._idle_seconds}\n"
         files["mounts"] = mount_targets(BOX_MOUNTS)
