@@ -72,7 +72,8 @@ def unreached_through(authority: str) -> dict[str, str]:
         "ERR_CANNOT_FORWARD": silent,
         "ERR_CONNECT_FAIL": f"{silent}: %E",
         "ERR_DNS_FAIL": silent,
-        "ERR_READ_ERROR": f"the proxy {authority}, which everything goes through, broke the connection off",
+        # What squid says of a proxy that did not answer when squid started, too.
+        "ERR_READ_ERROR": f"{silent}, or broke it off",
         "ERR_SECURE_CONNECT_FAIL": (
             f"the gate does not trust the certificate of this host, or of the proxy {authority}, "
             "which everything goes through"

@@ -1,6 +1,4 @@
-"""
-A proxy for gates to go through: another squid, in the internet of a test, with and without a password, in TLS or not.
-"""
+"""A proxy for gates to go through: another squid, in a test's internet, with and without a password, in TLS or not."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ ADDRESS6 = "2001:db8::12"
 PORT, TLS_PORT = 3128, 3129
 _CONF = """\
 http_port {port}
-https_port {tls_port} tls-cert={world}/cert.pem tls-key={world}/key.pem
+https_port {tls_port} tls-cert={certificate} tls-key={key}
 visible_hostname upstream.test
 pid_filename {directory}/pid
 coredump_dir {directory}
@@ -55,11 +53,24 @@ class Asked(NamedTuple):
     status: int
 
 
-class Proxy:
-    """A squid in the internet of `world`; with `password`, which is user:password, it takes nobody else."""
+class Place(NamedTuple):
+    """Where a proxy is: how to get to that network, and the files of its certificate."""
 
-    def __init__(self, world: World, password: str = "") -> None:
-        self._world = world
+    enter: tuple[str, ...]
+    certificate: str
+    key: str
+
+
+def place_in(world: World) -> Place:
+    """The internet of a gate's world."""
+    return Place(("ip", "netns", "exec", world.internet), f"{world.directory}/cert.pem", f"{world.directory}/key.pem")
+
+
+class Proxy:
+    """A squid in a test's internet; with `password`, which is user:password, it takes nobody else."""
+
+    def __init__(self, place: Place, password: str = "") -> None:
+        self._place = place
         self._password = password
         self._process: subprocess.Popen[bytes] | None = None
         self.directory = tempfile.mkdtemp(prefix="aisb-upstream-")
@@ -79,7 +90,9 @@ class Proxy:
 
     def start(self) -> None:
         """Listen."""
-        argv = ["ip", "netns", "exec", self._world.internet, "/usr/sbin/squid", "-N", "-f", f"{self.directory}/conf"]
+        # Another squid on this machine has shared memory too, under the name of its service.
+        name = f"upstream{os.getpid()}{os.urandom(2).hex()}"
+        argv = [*self._place.enter, "/usr/sbin/squid", "-N", "-n", name, "-f", f"{self.directory}/conf"]
         self._process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -113,7 +126,7 @@ class Proxy:
     def _listens(self, port: int) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, "the proxy has ended"
-        found = ["ip", "netns", "exec", self._world.internet, "ss", "-Hltn", f"sport = :{port}"]
+        found = [*self._place.enter, "ss", "-Hltn", f"sport = :{port}"]
         return bool(subprocess.run(found, check=True, capture_output=True).stdout)
 
     def _configure(self) -> None:
@@ -129,8 +142,8 @@ class Proxy:
                 capture_output=True,
             ).stdout.decode()
             self._write("passwords", f"{user}:{hashed}")
-        names = {"port": PORT, "tls_port": TLS_PORT, "world": self._world.directory, "directory": self.directory}
-        self._write("conf", _CONF.format(access=access, **names))
+        names = {"certificate": self._place.certificate, "key": self._place.key, "directory": self.directory}
+        self._write("conf", _CONF.format(access=access, port=PORT, tls_port=TLS_PORT, **names))
         self._write("access.log", "")
         subprocess.run(["chown", "-R", "proxy:proxy", self.directory], check=True)
 

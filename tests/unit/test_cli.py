@@ -134,6 +134,37 @@ def test_an_answer_on_a_closed_stdout_is_a_failure_in_one_line(words: list[str])
             "--env 'XX,YY' is not the name of a variable",
             "--env takes one name; write: --env XX --env YY",
         ),
+        (
+            ["--net", "none", "--proxy", "http://p.test:1"],
+            {},
+            "--proxy has no meaning under --net none",
+            "leave one of the two out",
+        ),
+        (
+            ["--net", "full", "--proxy-auth", "VAR"],
+            {"AISB_PROXY": "http://p.test:1"},
+            "--proxy-auth has no meaning under --net full",
+            "leave one of the two out",
+        ),
+        (
+            ["--proxy", "http://u:s@p.test:1"],
+            {},
+            "--proxy: a user and a password in a URL can be read in the list of processes and in files",
+            "write: --proxy http://p.test:1 --proxy-auth VAR, where VAR holds user:password",
+        ),
+        (
+            ["--proxy", "p.test:1"],
+            {},
+            "--proxy 'p.test:1' is not the URL of a proxy",
+            "write: https://HOST:PORT or http://HOST:PORT",
+        ),
+        (["--proxy-auth", "VAR"], {}, "--proxy-auth: there is no proxy", "add: --proxy https://HOST:PORT"),
+        (
+            ["--proxy-auth", "user:secret"],
+            {"AISB_PROXY": "http://p.test:1"},
+            "--proxy-auth: this is not the name of a variable",
+            "write: --proxy-auth VAR, where VAR holds user:password",
+        ),
         (["--env", "XX,-"], {}, "--env 'XX,-' is not the name of a variable", "write: --env AI_API_TOKEN"),
     ],
 )
