@@ -67,7 +67,7 @@ def from_here(lab: Lab) -> set[tuple[str, Any]]:
 
 
 def _source(item: dict[str, Any]) -> str:
-    return str(item["source"])
+    return str(item["source"]).partition(" ")[0]
 
 
 def asked_of(proxy: Proxy) -> set[str]:
@@ -94,7 +94,7 @@ def test_every_allowed_request_goes_through_the_proxy(lab: Lab, proxy: Proxy, ur
         "not allowed, without": (curl("https://evil.test/", bare=True), "no such name"),
         "another port": (tcp("allowed.test", 8443, "", "proxy"), "403 port"),
         "another address": (tcp("203.0.113.11", 443), "reset"),
-        "another name in TLS": (tls("allowed.test", 443, "evil.test", "proxy"), "cut"),
+        "another name in TLS": (tls("allowed.test", 443, "evil.test", "proxy"), "closed"),
     }
 
     result = inside(
@@ -153,15 +153,15 @@ for place in (runtime, cache, home, *glob.glob(f"{storage}/*-containers"), *glob
                     files += 1
             except OSError:
                 pass
-own = {"aisb", "ai-sandbox", "sh", "bash", "python3", "python"}
+own = ("aisb", "ai-sandbox", "sh", "bash", "python", "sandbox-guard")
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             look(f"cmdline of {pid}", file.read())
         with open(f"/proc/{pid}/comm") as file:
             comm = file.read().strip()
-        # The variable itself is the user's: the shell and aisb have it.
-        if comm not in own:
+        # The variable itself is the user's: the shell, aisb and its guardian have it.
+        if not comm.startswith(own):
             with open(f"/proc/{pid}/environ", "rb") as file:
                 look(f"environment of {comm}", file.read())
     except OSError:
@@ -204,6 +204,9 @@ def test_the_password_is_found_nowhere(lab: Lab, proxy: Proxy) -> None:
     assert [part for part in PARTS for line in lines[1:] if part in line] == []
     assert "hello from allowed.test" in next(line for line in lines if line.startswith("said: "))
     assert set(proxy.told()) - {"-"} != set()
+    # Nor has the server been told.
+    assert [part for part in PARTS if part in json.dumps(lab.sinks())] == []
+    assert len(requested(lab)) == 1
 
 
 def test_a_proxy_that_does_not_answer_closes_everything(lab: Lab, place: Place) -> None:
