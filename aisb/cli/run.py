@@ -271,7 +271,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
     mounted, reachable = start_lines(view)
     if not quiet:
         say(mounted)
-    for line in learn_lines() if plan.learn else ():
+    for line in learn_lines(proxied="peers" in plan.gate_files) if plan.learn else ():
         say(line)
     if not quiet or plan.net == "full":
         say(reachable)

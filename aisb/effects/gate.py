@@ -134,26 +134,32 @@ def _read_line(control: socket.socket) -> bytes:
 
 def end_gate(plan: GatePlan, gate: Gate, runner: Runner, podman: str) -> None:
     """Take away a gate that belongs to the run that is over, with its directory."""
-    with suppress(AisbError):
-        runner.run(_removal(plan, podman))
-    shutil.rmtree(gate.directory, ignore_errors=True)
+    with interrupt_postponed():
+        with suppress(AisbError):
+            runner.run(_removal(plan, podman))
+        shutil.rmtree(gate.directory, ignore_errors=True)
+        os.close(gate.lock)
 
 
-def drop_own_gates(runtime: str) -> None:
-    """Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock."""
+def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
+    """
+    Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock.
+
+    `tidy` takes away what runs have left in a directory of theirs.
+    """
     parent = f"{runtime}/g"
     for name in os.listdir(parent) if os.path.isdir(parent) else ():
         directory = f"{parent}/{name}"
         if not os.path.exists(f"{directory}/{_OWNER}"):
             continue
         with suppress(OSError):
-            # What a run's guardian has not moved to its record yet stays until it has.
-            if os.listdir(f"{directory}/r"):
-                continue
             lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(directory, ignore_errors=True)
+                tidy(f"{directory}/r")
+                # What is not moved to a run's record yet stays until it is.
+                if not os.listdir(f"{directory}/r"):
+                    shutil.rmtree(directory, ignore_errors=True)
             finally:
                 os.close(lock)
 

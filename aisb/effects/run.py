@@ -174,20 +174,16 @@ def _gate(plan: Plan, job: Job, run: str, runner: Runner) -> Iterator[Gate | Non
     def argv(directory: str) -> tuple[str, ...]:
         return gate_argv(gate_view(job, gate_plan, directory))
 
-    drop_own_gates(job.directories.runtime)
-    try:
-        gate = need_gate(gate_plan, job.directories.runtime, runner, argv)
-    except BaseException:
-        drop_own_gates(job.directories.runtime)
-        raise
+    # Those of runs whose aisb was killed.
+    drop_own_gates(job.directories.runtime, lambda parent: sweep(parent, job, None, runner))
+    gate = need_gate(gate_plan, job.directories.runtime, runner, argv)
     try:
         yield gate
     finally:
-        if gate_plan.login:
+        if gate_plan.owner:
             end_gate(gate_plan, gate, runner, job.podman)
-        os.close(gate.lock)
-        if gate_plan.login:
-            drop_own_gates(job.directories.runtime)
+        else:
+            os.close(gate.lock)
 
 
 def gate_plan_of(job: Job, plan: Plan, run: str) -> GatePlan:

@@ -72,11 +72,12 @@ def _reachable(view: StartView) -> str:
     return f"allow {names}, {addresses}{ports}{besides}; gate {view.gate} {'warm' if view.warm else 'started'}"
 
 
-def learn_lines() -> tuple[str, ...]:
-    """What is said whenever a run learns, however quiet it is to be."""
+def learn_lines(*, proxied: bool = False) -> tuple[str, ...]:
+    """What is said whenever a run learns, however quiet it is to be. `proxied`: somebody else resolves the names."""
+    private = "its proxy decides about private addresses" if proxied else "private addresses stay closed"
     return (
         "WARNING: LEARNING: EVERY PUBLIC HOST IS OPEN to this run on ports 80 and 443",
-        "WARNING: whatever it can read, the project too, it can send anywhere; private addresses stay closed",
+        f"WARNING: whatever it can read, the project too, it can send anywhere; {private}",
     )
 
 
