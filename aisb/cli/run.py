@@ -221,13 +221,14 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
 
 
 def with_proxy(question: Question, request: Request) -> Question:
-    """The question with where its proxy is, looked up. Raises Unavailable where its name leads nowhere."""
+    """The question with where its proxy is, looked up. Raises Unavailable where its name leads to no place for a gate."""
     if not request.wanted.proxy:
         return question
     # What looks up a name takes time to import, and few runs need it.
     from aisb.effects.upstream import find_upstream
 
-    return question._replace(proxy_addresses=find_upstream(request.wanted.proxy, request.origin("proxy")))
+    found = find_upstream(request.wanted.proxy, request.origin("proxy"), question.network, question.host_addresses)
+    return question._replace(proxy_addresses=found)
 
 
 def progress(request: Request) -> Report:

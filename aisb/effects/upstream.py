@@ -12,8 +12,13 @@ from aisb.domain.upstream import need_way_to, parse_upstream
 from aisb.errors import Unavailable
 
 
-def find_upstream(url: str, named: str) -> tuple[str, ...]:
-    """The addresses of a proxy, none without one. Raises Unavailable where its name leads nowhere."""
+def find_upstream(url: str, named: str, network: str = "", own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """
+    The addresses of a proxy, none without one.
+
+    Raises Unavailable where its name leads nowhere, or to nothing but addresses of this host (`own`) that a gate on
+    this `network` has itself.
+    """
     if not url:
         return ()
     upstream = parse_upstream(url, named)
@@ -24,4 +29,10 @@ def find_upstream(url: str, named: str) -> tuple[str, ...]:
             f"{named} {url}: {upstream.host} does not resolve: {error.strerror or error}",
             hint="check its name; without its proxy nothing leaves the sandbox",
         ) from error
-    return need_way_to(upstream, tuple(str(entry[4][0]).partition("%")[0] for entry in found), named)
+    addresses = need_way_to(upstream, tuple(str(entry[4][0]).partition("%")[0] for entry in found), named)
+    if network == "pasta" and set(addresses) <= set(own):
+        raise Unavailable(
+            f"{named} {url} is this host itself, whose addresses a gate on pasta has too: it cannot reach that",
+            hint="give the gate a network of its own: podman network create proxied; aisb --gate-network proxied ...",
+        )
+    return addresses

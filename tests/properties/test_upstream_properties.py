@@ -14,7 +14,7 @@ from aisb.render.gate_upstream import WayOut, peer_lines
 
 PEER = re.compile(
     r"cache_peer [0-9a-f.:]+ parent [0-9]+ 0 no-query no-digest no-netdb-exchange"
-    r"( tls tls-options=[A-Za-z0-9_,]+ ssldomain=[a-z0-9_.:-]+( tls-cafile=/run/aisb/conf/roots\\.pem)?)? name=upstream_[1-9]"
+    r"( tls tls-options=[A-Za-z0-9_,]+ ssldomain=[a-z0-9_.:-]+( tls-cafile=/run/aisb/conf/roots\.pem)?)? name=upstream_[1-9]"
 )
 urls = st.from_regex(r"https?://[^\x00]{0,20}:[0-9]{1,5}/?", fullmatch=True) | st.text(max_size=30)
 

@@ -99,6 +99,16 @@ def test_an_address_needs_no_name_server() -> None:
     assert find_upstream("http://203.0.113.12:3128", "--proxy") == ("203.0.113.12",)
 
 
+def test_a_proxy_on_this_host_is_out_of_reach_of_a_gate_that_has_its_addresses() -> None:
+    own = ("192.0.2.7", "203.0.113.2")
+    with pytest.raises(Unavailable, match="is this host itself, whose addresses a gate on pasta has too"):
+        find_upstream("http://203.0.113.2:3128", "--proxy", "pasta", own)
+
+    for network in ("slirp4netns", "proxied"):
+        assert find_upstream("http://203.0.113.2:3128", "--proxy", network, own) == ("203.0.113.2",)
+    assert find_upstream("http://203.0.113.12:3128", "--proxy", "pasta", own) == ("203.0.113.12",)
+
+
 @pytest.mark.parametrize(
     ("value", "encoded"),
     [
