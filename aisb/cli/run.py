@@ -221,7 +221,7 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
 
 
 def with_proxy(question: Question, request: Request) -> Question:
-    """The question with where its proxy is, looked up. Raises Unavailable where its name leads to no place for a gate."""
+    """The question with where its proxy is, looked up. Raises Unavailable where a gate cannot get there."""
     if not request.wanted.proxy:
         return question
     # What looks up a name takes time to import, and few runs need it.

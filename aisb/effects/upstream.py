@@ -33,6 +33,6 @@ def find_upstream(url: str, named: str, network: str = "", own: tuple[str, ...] 
     if network == "pasta" and set(addresses) <= set(own):
         raise Unavailable(
             f"{named} {url} is this host itself, whose addresses a gate on pasta has too: it cannot reach that",
-            hint="give the gate a network of its own: podman network create proxied; aisb --gate-network proxied ...",
+            hint="name a proxy on another machine: this one's can be reached from a gate on slirp4netns only",
         )
     return addresses

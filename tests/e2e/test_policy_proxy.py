@@ -34,9 +34,8 @@ PARTS = ("s3cr3t", "YWRhOnMzY3IzdC", "ada%3A", "ada:")
 ALLOWED = "--allow allowed.test,allowed.test:22,allowed.test:5432,inner.test,203.0.113.13:5432"
 
 
-@pytest.fixture
-def place(lab: Lab, tmp_path: Path) -> Place:
-    """The fake internet, with a certificate of its authority for the proxy."""
+def place_of(lab: Lab, tmp_path: Path, process: str) -> Place:
+    """The network of one of the laboratory's processes, with a certificate of its authority for a proxy there."""
     lab.names(NAMES)
     up = world.find(HOSTS[lab.name])
     assert up is not None
@@ -48,7 +47,13 @@ def place(lab: Lab, tmp_path: Path) -> Place:
             "-addext", "subjectAltName=DNS:upstream.test", "-CA", f"{authority}/ca.pem", "-CAkey", f"{authority}/ca.key",
             "-keyout", str(key), "-out", str(certificate))  # fmt: skip
     subprocess.run(argv, check=True, capture_output=True)
-    return Place(("nsenter", f"--net=/proc/{up.processes['internet'].pid}/ns/net"), str(certificate), str(key))
+    return Place(("nsenter", f"--net=/proc/{up.processes[process].pid}/ns/net"), str(certificate), str(key))
+
+
+@pytest.fixture
+def place(lab: Lab, tmp_path: Path) -> Place:
+    """The fake internet."""
+    return place_of(lab, tmp_path, "internet")
 
 
 @pytest.fixture
@@ -263,3 +268,18 @@ def test_a_user_names_the_proxy_once(lab: Lab, proxy: Proxy) -> None:
     assert (plain.text, stronger.text) == ("hello from allowed.test\n",) * 2
     assert here == {("question", "upstream.test")}
     assert from_here(lab) == {("question", "upstream.test")}
+
+
+def test_a_proxy_on_this_very_host(lab: Lab, tmp_path: Path) -> None:
+    """Its address is open to a gate on slirp4netns, at the proxy's port alone; a gate on pasta has it itself, which is said."""
+    url = "http://203.0.113.2:3128"
+    with Proxy(place_of(lab, tmp_path, "holder")) as proxy:
+        done = lab.run(f"aisb --proxy {url} --allow allowed.test -- curl -sS http://allowed.test/")
+
+        if lab.name == "debian12":
+            assert (done.code, done.text) == (0, "hello from allowed.test\n")
+            assert asked_of(proxy) == {"GET http://allowed.test/"}
+        else:
+            assert done.code == 69
+            assert f"--proxy {url} is this host itself, whose addresses a gate on pasta has too" in done.errors
+            assert asked_of(proxy) == set()
