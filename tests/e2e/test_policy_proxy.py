@@ -283,3 +283,24 @@ def test_a_proxy_on_this_very_host(lab: Lab, tmp_path: Path) -> None:
             assert done.code == 69
             assert f"--proxy {url} is this host itself, whose addresses a gate on pasta has too" in done.errors
             assert asked_of(proxy) == set()
+
+
+KILLED = r"""
+mkfifo go ready
+aisb --proxy %s --proxy-auth LOGIN --allow allowed.test -- sh -c 'echo >ready; read -r _ <go' >said 2>&1 &
+read -r _ <ready
+gate=$(podman ps --format '{{.Names}}' | grep '^aisb-gate-[0-9a-f]\{12\}-[0-9a-f]\{8\}$')
+kill -KILL $!
+until [ -z "$(podman ps -aq --filter "name=^$gate$")" ]; do sleep 0.1; done
+echo "gone: $gate"
+aisb --allow allowed.test -- true
+find "$XDG_RUNTIME_DIR/aisb/g" -maxdepth 2 -name owner
+"""
+
+
+def test_a_gate_with_a_password_does_not_outlive_a_killed_aisb(lab: Lab, proxy: Proxy) -> None:
+    """It ends by itself, however long other gates stay, and the next start removes its directory."""
+    result = lab.run(KILLED % HTTP, env={"LOGIN": LOGIN, "AISB_GATE_IDLE": "600"})
+
+    assert result.code == 0
+    assert [line.partition("-")[0] for line in result.text.splitlines()] == ["gone: aisb"]
