@@ -287,7 +287,8 @@ class GateBox:
             os.write(telling, f"{self._login}\n".encode())
         os.close(telling)
         # bash puts the descriptors where podman would.
-        shell = f'exec 8>&{writer} 9<&{told}; exec 3>&8 4<&9 8>&- 9<&-; exec "$@"'
+        aside = f"exec 198>&{writer} 199<&{told}; exec {writer}>&- {told}<&-"
+        shell = f'{aside}; exec 3>&198 4<&199; exec 198>&- 199<&-; exec "$@"'
         argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
