@@ -25,7 +25,7 @@ from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, denial_lines, learn_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, learn_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,6 +282,9 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
 
 def _finish(request: Request, ended: Ended, clock: Clock) -> int:
     if not request.has("quiet"):
+        # Imported already, while the sandbox started.
+        from aisb.render.denials import denial_lines
+
         for line in denial_lines(ended.audit):
             say(line)
     if ended.fault:

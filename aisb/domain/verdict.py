@@ -29,6 +29,8 @@ class Reason:
 
 # The rule of what is allowed only to learn of it.
 LEARNED = "aisb learn"
+# In the words of a refusal.
+CLOSED = "the user has closed it for this run"
 # The method of the last line of a record that is full.
 CUT_OFF = "AUDIT"
 

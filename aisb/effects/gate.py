@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import selectors
-import shutil
 import socket
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -137,8 +136,15 @@ def end_gate(plan: GatePlan, gate: Gate, runner: Runner, podman: str) -> None:
     with interrupt_postponed():
         with suppress(AisbError):
             runner.run(_removal(plan, podman))
-        shutil.rmtree(gate.directory, ignore_errors=True)
+        _remove_tree(gate.directory)
         os.close(gate.lock)
+
+
+def _remove_tree(directory: str) -> None:
+    # Few runs have a gate of their own, and the module costs each start some milliseconds.
+    from shutil import rmtree
+
+    rmtree(directory, ignore_errors=True)
 
 
 def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
@@ -159,7 +165,7 @@ def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
                 tidy(f"{directory}/r")
                 # What is not moved to a run's record yet stays until it is.
                 if not os.listdir(f"{directory}/r"):
-                    shutil.rmtree(directory, ignore_errors=True)
+                    _remove_tree(directory)
             finally:
                 os.close(lock)
 

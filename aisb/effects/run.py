@@ -154,9 +154,15 @@ def _attached(
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
         runner.announce(argv)
-        return run_attached(argv, Wiring(variables, descriptor, lock, session.pid_file, job.terminal), remove)
+        wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal)
+        return run_attached(argv, wiring, remove, _prepare_the_end)
     finally:
         os.close(variables)
+
+
+def _prepare_the_end() -> None:
+    """Import what the end of a run needs, while its sandbox starts: its caller would wait for it later."""
+    import aisb.render.denials  # noqa: F401
 
 
 def _remove(command: Command, runner: Runner) -> None:

@@ -110,11 +110,14 @@ class Wiring(NamedTuple):
         return {3: self.variables, 4: phases, 5: self.held} | ({6: self.lock} if self.lock is not None else {})
 
 
-def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]) -> Outcome:
+def run_attached(
+    argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None], meanwhile: Callable[[], None]
+) -> Outcome:
     """
     Run a sandbox on this terminal to its end. To be called with signals held.
 
     `kill` ends the container, where it does not follow a signal in time or podman may have left it behind.
+    `meanwhile` is called while podman starts.
     """
     phases, theirs = os.pipe2(os.O_CLOEXEC)
     terminal = terminal_to_lend() if wiring.terminal else None
@@ -126,6 +129,7 @@ def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]
             child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
         os.close(theirs)
         outlets.start()
+        meanwhile()
         sandbox = _Sandbox(child, phases, noted, outlets, wiring.pid_file, kill)
         status = sandbox.wait(terminal)
         if terminal:

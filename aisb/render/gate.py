@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aisb.domain.rules import OWN_SUFFIX
+from aisb.domain.names import OWN_SUFFIX
 from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
 
 GATE_TARGET = "/run/aisb"

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from aisb.domain.rules import PROBED, SENTENCES, Failure, Reason
-from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
+from aisb.render.denials import denial_lines
+from aisb.render.lines import StartView, start_lines, timing_lines
 from gate import probe
 
 VIEW = StartView(

@@ -79,11 +79,17 @@ def test_nobody_can_change_the_variables_any_more() -> None:
     os.close(descriptor)
 
 
+def nothing() -> None:
+    """What there is to kill, and to do meanwhile."""
+
+
 def run_script(script: str) -> Outcome:
     variables = sealed(b"A=1\0")
     held = os.open(os.devnull, os.O_WRONLY)
     try:
-        return run_attached(("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), lambda: None)
+        return run_attached(
+            ("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), nothing, nothing
+        )
     finally:
         os.close(variables)
         os.close(held)
@@ -115,7 +121,7 @@ import os
 from aisb.effects.supervise import Wiring, run_attached, sealed
 script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
 wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
-print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None).status)
+print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None, lambda: None).status)
 """
 
 

@@ -36,9 +36,11 @@ request = read_request(taken, os.environ, sources.layers)
 question = question_of(request, sources, project, "pasta")
 assert find_plan(where.cache, question) is None
 print(len(question.allow_files), len(question.policy_files), request.wanted.net, question.policy_directory)
-print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
+print(*sorted((sys.modules.keys() | {name.partition(".")[0] for name in sys.modules}) & set(sys.argv[1:])))
 """
 SLOW = ("yaml", "jinja2", "typer", "click", "idna", "publicsuffixlist", "podman", "asyncio", "difflib")
+# The engine judges in the gate, and what was refused is explained at the end.
+LATER = ("aisb.domain.rules", "aisb.domain.egress", "aisb.render.denials", "tempfile", "shutil", "urllib")
 
 
 def test_a_start_with_every_kind_of_file_imports_no_parser(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_a_start_with_every_kind_of_file_imports_no_parser(tmp_path: Path) -> No
         ).stdout
 
     start(trust, str(tmp_path / "p"), state)
-    cold, warm = start(START, *SLOW), start(START, *SLOW)
+    cold, warm = start(START, *SLOW), start(START, *SLOW, *LATER)
 
     assert cold.splitlines() == ["1 2 allow True", "yaml"]
     assert warm.splitlines() == ["1 2 allow True", ""]
