@@ -1,0 +1,229 @@
+"""
+pi's models.json, rewritten for a sandbox: providers, models and preferences go in, credentials do not.
+
+A key becomes a reference to one variable, for the one host that its token is for. A header that holds a credential or
+runs a command is dropped. All else stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from aisb.domain.hosts import canonical_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+# Where the name alone says that a value is for nobody else.
+_CREDENTIAL_NAME = re.compile(
+    r"(?:^|[-_.])(?:authorization|auth|tokens?|secrets?|cookies?|passwords?|passwd|credentials?|api-?keys?|apikey|keys?|bearer|jwt"
+    r"|session|signature)(?:$|[-_.])",
+    re.IGNORECASE,
+)
+# How vendors' keys begin, and what only a credential looks like.
+_CREDENTIAL_VALUE = re.compile(
+    r"(?:bearer|basic|token)\s+\S.*|(?:sk|pk|rk|ghp|gho|ghu|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA|eyJ)[-_A-Za-z0-9./+]{8,}.*"
+    r"|[A-Za-z0-9+/_=-]{32,}",
+    re.IGNORECASE,
+)
+# A name is no secret: what it stands for is not in the sandbox unless somebody passes it in.
+_REFERENCE = re.compile(
+    r"(?:(?:bearer|basic|token)\s+)?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})", re.IGNORECASE
+)
+# Shorter ones are words ("ollama") that a document may hold for other reasons.
+_SHORTEST_SECRET = 12
+
+API_KEY = "apiKey"
+HEADERS = "headers"
+BASE_URL = "baseUrl"
+
+
+class Drop(NamedTuple):
+    """What was left out, by its place in the file, and why. Never the value."""
+
+    place: str
+    why: str
+
+
+class Provider(NamedTuple):
+    """A provider of the file that wants a key, and the hosts that it would be sent to; none where pi knows them."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+class Rewritten(NamedTuple):
+    """The document as the sandbox gets it, and what was left out."""
+
+    document: dict[str, Any]
+    drops: tuple[Drop, ...]
+
+
+def providers_of(document: Mapping[str, Any], known: Mapping[str, str]) -> tuple[Provider, ...]:
+    """
+    The providers that want a key, in the file's order.
+
+    `known` has the hosts of providers that pi knows by itself: their name in the file is enough.
+    """
+    return tuple(
+        Provider(name, _hosts(provider) or tuple(filter(None, (known.get(name),))))
+        for name, provider in _providers(document)
+        if API_KEY in provider
+    )
+
+
+def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], str]) -> Rewritten:
+    """
+    The document without a credential in it. `reference_of` a provider's name is what stands for its key, or "".
+
+    Rewriting twice is rewriting once.
+    """
+    drops: list[Drop] = []
+    references = {name: reference_of(name) for name, _ in _providers(document)}
+    secrets = tuple(_secrets(document, references))
+    rewritten = deepcopy(dict(document))
+    for name, provider in _providers(rewritten):
+        place = f"providers.{name}"
+        _rewrite_key(provider, place, references[name], drops)
+        _rewrite_part(provider, place, drops)
+        for index, model in enumerate(_objects(provider.get("models"))):
+            _rewrite_part(model, f"{place}.models[{index}]", drops)
+        overrides = provider.get("modelOverrides")
+        for key, override in overrides.items() if isinstance(overrides, dict) else ():
+            if isinstance(override, dict):
+                _rewrite_part(override, f"{place}.modelOverrides.{key}", drops)
+    return Rewritten(_without(rewritten, secrets, "", drops), tuple(drops))
+
+
+def is_credential(name: str, value: str) -> bool:
+    """Whether a header or a part of a URL with this name and value is for nobody else."""
+    if _REFERENCE.fullmatch(value):
+        return False
+    return bool(_CREDENTIAL_NAME.search(name) or _CREDENTIAL_VALUE.fullmatch(value))
+
+
+def _rewrite_key(provider: dict[str, Any], place: str, reference: str, drops: list[Drop]) -> None:
+    if API_KEY not in provider:
+        return
+    if provider[API_KEY] == reference:
+        return
+    if reference:
+        provider[API_KEY] = reference
+        return
+    del provider[API_KEY]
+    drops.append(Drop(f"{place}.{API_KEY}", "no token was given for this provider"))
+
+
+def _rewrite_part(part: dict[str, Any], place: str, drops: list[Drop]) -> None:
+    """What a provider, a model and an override have alike: headers and a URL."""
+    headers = part.get(HEADERS)
+    if not isinstance(headers, dict):
+        headers = {}
+    for name, value in list(headers.items()):
+        why = _why_not(name, value)
+        if why:
+            del headers[name]
+            drops.append(Drop(f"{place}.{HEADERS}.{name}", why))
+    url = part.get(BASE_URL)
+    if isinstance(url, str) and (cleaned := without_credentials(url)) != url:
+        part[BASE_URL] = cleaned
+        drops.append(Drop(f"{place}.{BASE_URL}", "a credential in the URL"))
+
+
+def _why_not(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        return "no text"
+    if value.startswith("!"):
+        return "a command: nothing of this host is run"
+    return "it looks like a credential" if is_credential(name, value) else ""
+
+
+def without_credentials(url: str) -> str:
+    """The URL without user and password, and without the parts of its query that hold a credential."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    netloc = parts.netloc.rpartition("@")[2]
+    kept = [pair for pair in parts.query.split("&") if not is_credential(*_pair(pair))]
+    if netloc == parts.netloc and kept == parts.query.split("&"):
+        return url
+    return parts._replace(netloc=netloc, query="&".join(kept)).geturl()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _providers(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    found = document.get("providers")
+    return [(name, one) for name, one in found.items() if isinstance(one, dict)] if isinstance(found, dict) else []
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _hosts(provider: Mapping[str, Any]) -> tuple[str, ...]:
+    urls = [provider.get(BASE_URL), *(model.get(BASE_URL) for model in _objects(provider.get("models")))]
+    return tuple(dict.fromkeys(filter(None, (host_of(url) for url in urls if isinstance(url, str)))))
+
+
+def host_of(url: str) -> str:
+    """The canonical host of a URL, "" where there is none."""
+    try:
+        return canonical_host(urlsplit(url).hostname or "")
+    except ValueError:
+        return ""
+
+
+def _secrets(document: Mapping[str, Any], references: Mapping[str, str]) -> Iterable[str]:
+    """Texts that must be nowhere in what is written: keys, commands, and what headers hold."""
+    for name, provider in _providers(document):
+        key = provider.get(API_KEY)
+        if isinstance(key, str) and key != references[name] and not _REFERENCE.fullmatch(key):
+            yield from _parts_of_secret(key)
+        parts = [provider, *_objects(provider.get("models"))]
+        overrides = provider.get("modelOverrides")
+        parts += _objects(list(overrides.values())) if isinstance(overrides, dict) else []
+        for part in parts:
+            headers = part.get(HEADERS)
+            for header, value in headers.items() if isinstance(headers, dict) else ():
+                if isinstance(value, str) and _why_not(header, value):
+                    yield from _parts_of_secret(value)
+
+
+def _parts_of_secret(text: str) -> Iterable[str]:
+    for part in (text, text.removeprefix("!"), text.partition(" ")[2]):
+        if len(part) >= _SHORTEST_SECRET:
+            yield part
+
+
+def _without(value: Any, secrets: tuple[str, ...], place: str, drops: list[Drop]) -> Any:  # noqa: ANN401  # JSON
+    """A copy without what holds a secret elsewhere than where secrets belong, which is looked at by itself."""
+    if isinstance(value, list):
+        items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
+        return [
+            _without(item, secrets, where, drops) for where, item in items if not _is_copy(item, secrets, where, drops)
+        ]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, item in value.items():
+        where = f"{place}.{name}" if place else name
+        if any(secret in name for secret in secrets):
+            drops.append(Drop(place or "the file", "a name that holds one of its keys"))
+        elif name == API_KEY or not _is_copy(item, secrets, where, drops):
+            kept[name] = _without(item, secrets, where, drops)
+    return kept
+
+
+def _is_copy(value: object, secrets: tuple[str, ...], place: str, drops: list[Drop]) -> bool:
+    is_copy = isinstance(value, str) and any(secret in value for secret in secrets)
+    if is_copy:
+        drops.append(Drop(place, "it holds one of the file's keys"))
+    return is_copy

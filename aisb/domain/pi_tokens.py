@@ -1,0 +1,52 @@
+"""Which provider of pi's gets a token: one token, one host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aisb.domain.pi_models import Provider
+
+DEFAULT_VARIABLE = "AI_API_TOKEN"
+# pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
+SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-agent": "{}"}
+
+
+class Tokens(NamedTuple):
+    """Provider -> its variable, and the providers that get none because nobody said whose the token is."""
+
+    variables: dict[str, str]
+    undecided: tuple[Provider, ...] = ()
+
+
+def assign(
+    providers: Sequence[Provider], is_allowed: Callable[[str], bool], variable: str, given: Mapping[str, str]
+) -> Tokens:
+    """
+    The variable of each provider whose hosts are all allowed.
+
+    `given` are those that were named on the command line; all others share `variable`, and where they are on different
+    hosts none of them has it: a token never travels to another vendor because a model was switched. Raises
+    UsageError for a name in `given` that the file does not have.
+    """
+    names = [provider.name for provider in providers]
+    for name in given:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise UsageError(f"--pi-token-env {name}: no provider of that name wants a key", hint=f"they are: {known}")
+    open_ones = [one for one in providers if one.hosts and all(map(is_allowed, one.hosts))]
+    variables = {one.name: given[one.name] for one in open_ones if one.name in given}
+    rest = [one for one in open_ones if one.name not in given] if not given else []
+    hosts = {host for one in rest for host in one.hosts}
+    if len(hosts) > 1:
+        return Tokens(variables, tuple(rest))
+    return Tokens(variables | {one.name: variable for one in rest})
+
+
+def reference(package: str, variable: str) -> str:
+    """How this pi names a variable in its configuration; "" for no variable."""
+    return SPELLINGS[package].format(variable) if variable else ""

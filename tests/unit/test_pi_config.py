@@ -1,0 +1,227 @@
+"""What of the host's pi goes into a sandbox, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisb.domain.pi_json import parse_pi_json, pi_json
+from aisb.domain.pi_models import Drop, Provider, Rewritten, providers_of, rewrite_models, without_credentials
+from aisb.domain.pi_settings import rewrite_settings
+from aisb.domain.pi_tokens import Tokens, assign, reference
+from aisb.errors import UsageError
+
+KEY = "sk-live-0123456789abcdef"
+
+
+def rewritten(provider: dict[str, object], reference: str = "$AI_API_TOKEN") -> Rewritten:
+    return rewrite_models({"providers": {"gw": provider}}, lambda _name: reference)
+
+
+@pytest.mark.parametrize("key", [KEY, "!pass show llm", "LLM_KEY", "$LLM_KEY", "${LLM_KEY}", "pre-$LLM_KEY", "ollama"])
+def test_every_kind_of_key_becomes_the_one_reference(key: str) -> None:
+    assert rewritten({"baseUrl": "https://llm.test/v1", "apiKey": key}) == Rewritten(
+        {"providers": {"gw": {"baseUrl": "https://llm.test/v1", "apiKey": "$AI_API_TOKEN"}}}, ()
+    )
+
+
+def test_without_a_token_there_is_no_key_at_all() -> None:
+    assert rewritten({"apiKey": KEY, "api": "openai-completions"}, "") == Rewritten(
+        {"providers": {"gw": {"api": "openai-completions"}}},
+        (Drop("providers.gw.apiKey", "no token was given for this provider"),),
+    )
+
+
+def test_headers_that_hold_or_fetch_a_credential_are_dropped_wherever_they_are() -> None:
+    headers = {"X-Tenant": "blue", "Authorization": "Bearer abc", "x-api-key": "k", "X-From": "!hostname", "X-Id": KEY}
+    kept = {"X-Tenant": "blue"}
+
+    found = rewritten(
+        {
+            "headers": dict(headers),
+            "models": [{"id": "m", "headers": dict(headers)}],
+            "modelOverrides": {"o": {"headers": dict(headers)}},
+        }
+    )
+
+    assert found.document["providers"]["gw"] == {
+        "headers": kept,
+        "models": [{"id": "m", "headers": kept}],
+        "modelOverrides": {"o": {"headers": kept}},
+    }
+    assert [drop.place for drop in found.drops if drop.place.endswith("Authorization")] == [
+        "providers.gw.headers.Authorization",
+        "providers.gw.models[0].headers.Authorization",
+        "providers.gw.modelOverrides.o.headers.Authorization",
+    ]
+
+
+def test_a_header_that_names_a_variable_stays() -> None:
+    headers = {"Authorization": "Bearer ${TENANT_TOKEN}", "x-api-key": "$OTHER"}
+
+    assert rewritten({"headers": headers}) == Rewritten({"providers": {"gw": {"headers": headers}}}, ())
+
+
+def test_what_is_unknown_stays_as_it_is() -> None:
+    provider = {
+        "name": "Gateway",
+        "baseUrl": "http://localhost:11434/v1",
+        "compat": {"thinkingFormat": "x"},
+        "fromTheFuture": [1, None, {"deep": 1.5}],
+        "models": [{"id": "m", "contextWindow": 8192, "cost": {"input": 0}}],
+    }
+
+    assert rewritten(provider) == Rewritten({"providers": {"gw": provider}}, ())
+
+
+def test_a_copy_of_a_key_is_found_elsewhere() -> None:
+    found = rewritten({"apiKey": KEY, "note": f"the key is {KEY}", "models": [{"id": "m", "x": [KEY]}]})
+
+    assert found == Rewritten(
+        {"providers": {"gw": {"apiKey": "$AI_API_TOKEN", "models": [{"id": "m", "x": []}]}}},
+        (
+            Drop("providers.gw.note", "it holds one of the file's keys"),
+            Drop("providers.gw.models[0].x[0]", "it holds one of the file's keys"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://me:pw@llm.test/v1", "https://llm.test/v1"),
+        ("https://llm.test/v1?api_key=abc&version=2", "https://llm.test/v1?version=2"),
+        ("https://llm.test/v1?version=2", "https://llm.test/v1?version=2"),
+        ("http://[::1]:8080/v1", "http://[::1]:8080/v1"),
+    ],
+)
+def test_a_url_keeps_all_but_credentials(url: str, kept: str) -> None:
+    assert without_credentials(url) == kept
+
+
+def test_providers_are_those_that_want_a_key_with_the_hosts_that_would_get_it() -> None:
+    document = {
+        "providers": {
+            "local": {"baseUrl": "http://localhost:1/v1"},
+            "gw": {"baseUrl": "https://LLM.test:8443/v1", "apiKey": "a", "models": [{"baseUrl": "https://b.test"}]},
+            "anthropic": {"apiKey": "b"},
+            "odd": {"apiKey": "c"},
+        }
+    }
+
+    assert providers_of(document, {"anthropic": "api.anthropic.com"}) == (
+        Provider("gw", ("llm.test", "b.test")),
+        Provider("anthropic", ("api.anthropic.com",)),
+        Provider("odd", ()),
+    )
+
+
+def allowed(host: str) -> bool:
+    return host in {"a.test", "b.test"}
+
+
+def test_one_token_goes_to_one_host() -> None:
+    one, same, closed = Provider("one", ("a.test",)), Provider("same", ("a.test",)), Provider("closed", ("c.test",))
+
+    assert assign((one, same, closed), allowed, "T", {}) == Tokens({"one": "T", "same": "T"})
+
+
+def test_two_hosts_get_none_until_somebody_says_whose_the_token_is() -> None:
+    one, two = Provider("one", ("a.test",)), Provider("two", ("b.test",))
+
+    assert assign((one, two), allowed, "T", {}) == Tokens({}, (one, two))
+    assert assign((one, two), allowed, "T", {"two": "B"}) == Tokens({"two": "B"})
+    assert assign((one, two), allowed, "T", {"two": "B", "one": "A"}) == Tokens({"one": "A", "two": "B"})
+
+
+def test_a_provider_with_one_host_that_is_closed_gets_none() -> None:
+    assert assign((Provider("one", ("a.test", "c.test")), Provider("none", ())), allowed, "T", {}) == Tokens({})
+
+
+def test_a_provider_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        assign((Provider("one", ("a.test",)),), allowed, "T", {"own": "A"})
+
+    assert caught.value.hint == "they are: one"
+
+
+def test_each_pi_has_its_own_spelling_of_a_variable() -> None:
+    packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
+
+    assert [reference(package, "T") for package in packages] == ["$T", "T"]
+
+
+def test_settings_keep_preferences_and_lose_the_hosts_paths() -> None:
+    settings = {
+        "defaultProvider": "gw",
+        "theme": "dark",
+        "enabledModels": ["anthropic/*"],
+        "thinkingBudgets": {"low": 1024},
+        "extensions": ["~/ext.ts", "builtin:mcp", "-builtin:codemode"],
+        "packages": ["npm:@x/y"],
+        "sessionDir": "sessions",
+        "shellPath": "/opt/fish",
+        "shellCommandPrefix": "source ~/.aliases",
+        "terminal": {"imageWidthCells": 60, "font": "/usr/share/f"},
+        "npmCommand": ["mise", "exec"],
+        "httpProxy": "http://proxy.test:3128",
+        "fromTheFuture": {"ratio": "16/9", "url": "https://x.test/y"},
+    }
+
+    found = rewrite_settings(settings)
+
+    assert found.document == {
+        "defaultProvider": "gw",
+        "theme": "dark",
+        "enabledModels": ["anthropic/*"],
+        "thinkingBudgets": {"low": 1024},
+        "extensions": ["builtin:mcp", "-builtin:codemode"],
+        "terminal": {"imageWidthCells": 60},
+        "fromTheFuture": {"ratio": "16/9", "url": "https://x.test/y"},
+    }
+    assert sorted({drop.place for drop in found.drops}) == [
+        "extensions",
+        "httpProxy",
+        "npmCommand",
+        "packages",
+        "sessionDir",
+        "shellCommandPrefix",
+        "shellPath",
+        "terminal.font",
+    ]
+
+
+def test_a_shell_that_every_image_has_stays() -> None:
+    assert rewrite_settings({"shellPath": "/bin/bash"}) == Rewritten({"shellPath": "/bin/bash"}, ())
+
+
+def test_models_may_have_comments_and_trailing_commas_and_settings_not() -> None:
+    text = b'\xef\xbb\xbf{ // the gateway\n "providers": {"a": {"baseUrl": "https://x.test//y,}",},}, }'
+
+    assert parse_pi_json(text, "models.json", comments=True) == {"providers": {"a": {"baseUrl": "https://x.test//y,}"}}}
+    with pytest.raises(UsageError, match=r"settings.json:1:\d+: "):
+        parse_pi_json(b"{ // no\n}", "settings.json", comments=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b'{"a": 1,\n "b" 2}', "m:2:6"),
+        (b'{ // one\n // two\n "a": tru}', "m:3:7"),
+        (b'{"a": NaN}', "m:1:1"),
+        (b'{"a": 1e999}', "m:1:1"),
+        (b"[]", "m:1:1"),
+        (b'\n\n"\xff"', "m:3"),
+        (b"[" * 100_000, "m:1:1"),
+        (b'{"a":' * 200 + b"1" + b"}" * 200, "m:1:1"),
+        (b"", "m:1:1"),
+    ],
+)
+def test_what_is_no_json_is_refused_with_its_place(data: bytes, place: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_pi_json(data, "m", comments=True)
+
+    assert caught.value.message.startswith(f"{place}: ")
+
+
+def test_what_is_written_is_ascii() -> None:
+    assert pi_json({"a": "ä\ud800"}) == '{\n  "a": "\\u00e4\\ud800"\n}\n'
