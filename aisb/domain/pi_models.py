@@ -36,6 +36,8 @@ _REFERENCE = re.compile(
 # Shorter ones are words ("ollama") that a document may hold for other reasons.
 _SHORTEST_SECRET = 12
 
+_PORTS = {"http": 80, "https": 443}
+
 API_KEY = "apiKey"
 HEADERS = "headers"
 BASE_URL = "baseUrl"
@@ -48,11 +50,15 @@ class Drop(NamedTuple):
     why: str
 
 
+Place = tuple[str, int]
+
+
 class Provider(NamedTuple):
-    """A provider of the file that wants a key, and the hosts that it would be sent to; none where pi knows them."""
+    """A provider of the file, the hosts and ports that it speaks to, and whether it wants a key."""
 
     name: str
-    hosts: tuple[str, ...]
+    places: tuple[Place, ...]
+    wants_key: bool
 
 
 class Rewritten(NamedTuple):
@@ -64,15 +70,19 @@ class Rewritten(NamedTuple):
 
 def providers_of(document: Mapping[str, Any], known: Mapping[str, str]) -> tuple[Provider, ...]:
     """
-    The providers that want a key, in the file's order.
+    The providers, in the file's order.
 
-    `known` has the hosts of providers that pi knows by itself: their name in the file is enough.
+    `known` has the hosts of providers that pi knows by itself: their name in the file is enough. Where neither says
+    it, there are no places.
     """
     return tuple(
-        Provider(name, _hosts(provider) or tuple(filter(None, (known.get(name),))))
+        Provider(name, _places(provider) or _known_place(known.get(name)), API_KEY in provider)
         for name, provider in _providers(document)
-        if API_KEY in provider
     )
+
+
+def _known_place(host: str | None) -> tuple[Place, ...]:
+    return ((host, _PORTS["https"]),) if host else ()
 
 
 def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], str]) -> Rewritten:
@@ -168,17 +178,18 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _hosts(provider: Mapping[str, Any]) -> tuple[str, ...]:
+def _places(provider: Mapping[str, Any]) -> tuple[Place, ...]:
     urls = [provider.get(BASE_URL), *(model.get(BASE_URL) for model in _objects(provider.get("models")))]
-    return tuple(dict.fromkeys(filter(None, (host_of(url) for url in urls if isinstance(url, str)))))
+    return tuple(dict.fromkeys(place_of(url) for url in urls if isinstance(url, str)))
 
 
-def host_of(url: str) -> str:
-    """The canonical host of a URL, "" where there is none."""
+def place_of(url: str) -> Place:
+    """The canonical host of a URL and its port; the URL itself and 0 where it names none, which no entry allows."""
     try:
-        return canonical_host(urlsplit(url).hostname or "")
-    except ValueError:
-        return ""
+        parts = urlsplit(url)
+        return canonical_host(parts.hostname or ""), parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        return url, 0
 
 
 def _secrets(document: Mapping[str, Any], references: Mapping[str, str]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from aisb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from aisb.domain.pi_models import Provider
+    from aisb.domain.pi_models import Place, Provider
 
 DEFAULT_VARIABLE = "AI_API_TOKEN"
 # pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
@@ -17,14 +17,14 @@ SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-
 
 
 class Tokens(NamedTuple):
-    """Provider -> its variable, and the providers that get none because nobody said whose the token is."""
+    """Provider -> its variable, and the providers that get none because nobody has said whose the token is."""
 
     variables: dict[str, str]
     undecided: tuple[Provider, ...] = ()
 
 
 def assign(
-    providers: Sequence[Provider], is_allowed: Callable[[str], bool], variable: str, given: Mapping[str, str]
+    providers: Sequence[Provider], is_allowed: Callable[[Place], bool], variable: str, given: Mapping[str, str]
 ) -> Tokens:
     """
     The variable of each provider whose hosts are all allowed.
@@ -33,18 +33,24 @@ def assign(
     hosts none of them has it: a token never travels to another vendor because a model was switched. Raises
     UsageError for a name in `given` that the file does not have.
     """
-    names = [provider.name for provider in providers]
+    asking = [provider for provider in providers if provider.wants_key]
+    names = [provider.name for provider in asking]
     for name in given:
         if name not in names:
             known = ", ".join(names) or "none"
             raise UsageError(f"--pi-token-env {name}: no provider of that name wants a key", hint=f"they are: {known}")
-    open_ones = [one for one in providers if one.hosts and all(map(is_allowed, one.hosts))]
+    open_ones = [one for one in asking if is_open(one, is_allowed)]
     variables = {one.name: given[one.name] for one in open_ones if one.name in given}
     rest = [one for one in open_ones if one.name not in given] if not given else []
-    hosts = {host for one in rest for host in one.hosts}
+    hosts = {host for one in rest for host, _ in one.places}
     if len(hosts) > 1:
         return Tokens(variables, tuple(rest))
-    return Tokens(variables | {one.name: variable for one in rest})
+    return Tokens(variables | {one.name: variable for one in rest if variable})
+
+
+def is_open(provider: Provider, is_allowed: Callable[[Place], bool]) -> bool:
+    """Whether all that the provider speaks to may be reached."""
+    return bool(provider.places) and all(map(is_allowed, provider.places))
 
 
 def reference(package: str, variable: str) -> str:

@@ -98,7 +98,7 @@ def test_a_url_keeps_all_but_credentials(url: str, kept: str) -> None:
     assert without_credentials(url) == kept
 
 
-def test_providers_are_those_that_want_a_key_with_the_hosts_that_would_get_it() -> None:
+def test_providers_come_with_the_places_that_they_speak_to() -> None:
     document = {
         "providers": {
             "local": {"baseUrl": "http://localhost:1/v1"},
@@ -109,24 +109,35 @@ def test_providers_are_those_that_want_a_key_with_the_hosts_that_would_get_it() 
     }
 
     assert providers_of(document, {"anthropic": "api.anthropic.com"}) == (
-        Provider("gw", ("llm.test", "b.test")),
-        Provider("anthropic", ("api.anthropic.com",)),
-        Provider("odd", ()),
+        Provider("local", (("localhost", 1),), wants_key=False),
+        Provider("gw", (("llm.test", 8443), ("b.test", 443)), wants_key=True),
+        Provider("anthropic", (("api.anthropic.com", 443),), wants_key=True),
+        Provider("odd", (), wants_key=True),
     )
 
 
-def allowed(host: str) -> bool:
-    return host in {"a.test", "b.test"}
+@pytest.mark.parametrize("url", ["llm.test/v1", "ftp://a.test", "https://", "https://a.test:99999", "$URL"])
+def test_a_url_that_names_no_host_is_a_place_that_nothing_allows(url: str) -> None:
+    assert providers_of({"providers": {"gw": {"baseUrl": url}}}, {})[0].places == ((url, 0),)
+
+
+def allowed(place: tuple[str, int]) -> bool:
+    return place in {("a.test", 443), ("b.test", 443)}
+
+
+def provider(name: str, *hosts: str) -> Provider:
+    """One that wants a key."""
+    return Provider(name, tuple((host, 443) for host in hosts), wants_key=True)
 
 
 def test_one_token_goes_to_one_host() -> None:
-    one, same, closed = Provider("one", ("a.test",)), Provider("same", ("a.test",)), Provider("closed", ("c.test",))
+    one, same, closed = provider("one", "a.test"), provider("same", "a.test"), provider("closed", "c.test")
 
     assert assign((one, same, closed), allowed, "T", {}) == Tokens({"one": "T", "same": "T"})
 
 
 def test_two_hosts_get_none_until_somebody_says_whose_the_token_is() -> None:
-    one, two = Provider("one", ("a.test",)), Provider("two", ("b.test",))
+    one, two = provider("one", "a.test"), provider("two", "b.test")
 
     assert assign((one, two), allowed, "T", {}) == Tokens({}, (one, two))
     assert assign((one, two), allowed, "T", {"two": "B"}) == Tokens({"two": "B"})
@@ -134,12 +145,12 @@ def test_two_hosts_get_none_until_somebody_says_whose_the_token_is() -> None:
 
 
 def test_a_provider_with_one_host_that_is_closed_gets_none() -> None:
-    assert assign((Provider("one", ("a.test", "c.test")), Provider("none", ())), allowed, "T", {}) == Tokens({})
+    assert assign((provider("one", "a.test", "c.test"), provider("none")), allowed, "T", {}) == Tokens({})
 
 
 def test_a_provider_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(UsageError) as caught:
-        assign((Provider("one", ("a.test",)),), allowed, "T", {"own": "A"})
+        assign((provider("one", "a.test"),), allowed, "T", {"own": "A"})
 
     assert caught.value.hint == "they are: one"
 
