@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_verb, strange_variables
+from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
@@ -63,7 +63,6 @@ class Done(NamedTuple):
 def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None = None) -> int:
     """Do what the command line says. `then` is called at the end of the run, before its last words."""
     clock = Clock()
-    refuse_a_near_verb(split, verbs)
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
