@@ -303,10 +303,10 @@ def test_a_verb_refuses_in_the_form_of_all_refusals(words: list[str], message: s
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["policy", "show", "--allow", "", "--allow", "a.test"], "aisb policy: --allow is empty", "policy show"),
-        (["policy", "check", "evil.test", "--allow", ""], "aisb policy: --allow is empty", "policy check"),
-        (["policy", "check", "evil.test", "--allow="], "aisb policy: --allow is empty", "policy check"),
-        (["policy", "presets", ""], "aisb policy: an argument is empty", "policy presets"),
+        (["policy", "show", "--allow", "", "--allow", "a.test"], "aisb policy show: --allow is empty", "policy show"),
+        (["policy", "check", "evil.test", "--allow", ""], "aisb policy check: --allow is empty", "policy check"),
+        (["policy", "check", "evil.test", "--allow="], "aisb policy check: --allow is empty", "policy check"),
+        (["policy", "presets", ""], "aisb policy presets: an argument is empty", "policy presets"),
         (["logs", ""], "aisb logs: an argument is empty", "logs"),
         (["logs", "--since", ""], "aisb logs: --since is empty", "logs"),
         (["allow", "a.test", "--run", ""], "aisb allow: --run is empty", "allow"),
@@ -323,8 +323,11 @@ def test_an_empty_argument_of_a_verb_is_refused(words: list[str], message: str, 
     ("words", "message", "hint"),
     [
         (["policy"], "aisb policy: it needs a word: check, show or presets", "see: aisb policy --help"),
-        (["policy", "show", "--x"], "aisb policy: it has no flag --x", "see: aisb policy show --help"),
+        (["policy", "show", "--x"], "aisb policy show: it has no flag --x", "see: aisb policy show --help"),
         (["policy", "xyzzy", "--x"], "aisb policy: it knows no word 'xyzzy'", "see: aisb policy --help"),
+        (["policy", "chekc", "a b"], "aisb policy: it knows no word 'chekc'", "write: aisb policy check 'a b'"),
+        (["policy", "Show"], "aisb policy: it knows no word 'Show'", "write: aisb policy show"),
+        (["policy", "show", "x"], "aisb policy show: it takes no argument (x)", "see: aisb policy show --help"),
         (
             ["policy", "check", "a.test", "GET"],
             "aisb policy check: the target comes last, and GET is a method",
