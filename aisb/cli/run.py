@@ -60,8 +60,18 @@ class Done(NamedTuple):
     shop: Workshop
 
 
-def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None = None) -> int:
-    """Do what the command line says. `then` is called at the end of the run, before its last words."""
+def run(
+    split: Split,
+    verbs: frozenset[str],
+    on_project: Callable[[str], None] = lambda _project: None,
+    on_end: Callable[[Done], None] = lambda _done: None,
+) -> int:
+    """
+    Do what the command line says.
+
+    Of a run, not of a preview: `on_project` is called with the project once it is known and before anything is started,
+    `on_end` at the end of the run and before its last words.
+    """
     clock = Clock()
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
@@ -80,6 +90,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     where = directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     need_own_imports_here(project)
+    on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
     request = read_request(split, os.environ, sources.layers)
     _be_strict(split, request)
@@ -88,7 +99,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     for note in [] if request.has("quiet") else found_around(project):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
+    return _run(request, sources, project, where, runner, clock, on_end)
 
 
 def wish_of(request: Request, project: str) -> Wish:
@@ -120,7 +131,7 @@ def _run(
     where: Directories,
     runner: Runner,
     clock: Clock,
-    then: Callable[[Done], None],
+    on_end: Callable[[Done], None],
 ) -> int:
     variables = read_variables(request.wanted.environment, os.environb)
     login = read_login(request, os.environb)
@@ -147,7 +158,7 @@ def _run(
     except Unavailable:
         need_gate_network(request, shop)
         raise
-    then(Done(job, plan, ended, shop))
+    on_end(Done(job, plan, ended, shop))
     return _finish(request, ended, clock)
 
 

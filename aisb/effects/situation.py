@@ -18,7 +18,7 @@ from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.host import host_addresses
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
-from aisb.effects.safe_files import is_reached_through
+from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
 from aisb.effects.state import volumes_directory
 from aisb.errors import Untrusted, UsageError
 
@@ -124,9 +124,7 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     # Each step of the way too: a link in the project could point elsewhere the next time.
     if is_reached_through(whole, project):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
-    volumes = volumes_directory(os.environ)
-    if is_reached_through(whole, volumes):
-        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
+    need_outside_of_homes(whole, volumes_directory(os.environ), origin)
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
