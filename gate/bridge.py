@@ -18,6 +18,7 @@ from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
 from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
+from gate.pump import prepare
 from gate.readiness import Readiness
 from gate.runs import Runs
 from gate.squid import Squid
@@ -157,6 +158,7 @@ def main() -> None:
     readiness = Readiness()
     # Two for each connection, and some for listeners, records and the probe.
     most_connections = (raise_descriptor_limit() - _DESCRIPTORS_KEPT_FREE) // 2
+    prepare()
     loop = Loop()
     try:
         Bridge(loop, BASE, int(sys.argv[1]), most_connections, readiness).start()
