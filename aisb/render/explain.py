@@ -143,6 +143,8 @@ def _natural(key: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _one_line(value: str) -> str:
+    if value.isprintable() and "%" not in value:
+        return value
     return "".join(
         character if character.isprintable() and character != "%" else _percent(character) for character in value
     )
