@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -130,6 +131,17 @@ class Lab:
     def names(self, text: str) -> None:
         """More names for the name server, until the end of the test: lines `NAME TYPE VALUE...`."""
         (HOSTS[self.name].cache / "names").write_text(text)
+
+    @contextlib.contextmanager
+    def repository(self, name: str) -> Iterator[None]:
+        """An empty git repository at https://allowed.test/smart/NAME.git that takes pushes, until the end of the block."""
+        place = HOSTS[self.name].cache / "www/allowed.test/smart" / f"{name}.git"
+        subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
+        subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(place)
 
     def registry(self) -> None:
         """Start the image registry on the host's 127.0.0.1:5000."""
