@@ -12,7 +12,7 @@ from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request, read_variables
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
-from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
+from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
@@ -159,7 +159,7 @@ def _run(
         need_gate_network(request, shop)
         raise
     on_end(Done(job, plan, ended, shop))
-    return _finish(request, ended, clock)
+    return _finish(request, ended, clock, question)
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:
@@ -290,12 +290,12 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(note)
 
 
-def _finish(request: Request, ended: Ended, clock: Clock) -> int:
+def _finish(request: Request, ended: Ended, clock: Clock, question: Question) -> int:
     if not request.has("quiet"):
         # Imported already, while the sandbox started.
         from aisb.render.denials import denial_lines
 
-        for line in denial_lines(ended.audit):
+        for line in denial_lines(ended.audit, new_resolvers=question.name_servers != name_servers()):
             say(line)
     if ended.fault:
         say(f"warning: {ended.fault}")

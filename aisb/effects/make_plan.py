@@ -130,7 +130,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         seccomp=seccomp,
         session_files=session_files(policy, question),
         gate_files=gate_conf,
-        gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        gate_key=_gate_key_of(gate_conf, images, question) if gate_conf else "",
         origins=origins_json(policy) if gate_conf else "",
         learn=policy.learn,
         notes=policy_notes(policy),
@@ -184,9 +184,16 @@ def _way_out(policy: Policy, question: Question) -> WayOut | None:
     return WayOut(upstream, question.proxy_addresses, has_login=bool(policy.proxy_auth), own_roots=own_roots)
 
 
-def gate_key(files: dict[str, str], image: str, network: str) -> str:
-    """What a gate is shared by: all that decides what it lets through, the image with its programs included."""
-    material = json.dumps([sorted(files.items()), image, network])
+def _gate_key_of(files: dict[str, str], images: ImageNames, question: Question) -> str:
+    return gate_key(files, images.gate, question.network, question.name_servers)
+
+
+def gate_key(files: dict[str, str], image: str, network: str, name_servers: tuple[str, ...] = ()) -> str:
+    """
+    What a gate is shared by: all that decides what it lets through, the image with its programs included, and whom it
+    asks for names: in another network a run has another gate.
+    """
+    material = json.dumps([sorted(files.items()), image, network, name_servers])
     return hashlib.sha256(material.encode()).hexdigest()
 
 

@@ -65,6 +65,7 @@ class Question(NamedTuple):
     policy_files: tuple[SourceFile, ...] = ()
     policy_directory: bool = False
     proxy_addresses: tuple[str, ...] = ()
+    name_servers: tuple[str, ...] = ()
 
 
 def digest(question: Question) -> str:

@@ -15,7 +15,7 @@ from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
-from aisb.effects.host import host_addresses
+from aisb.effects.host import host_addresses, name_servers
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
 from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
@@ -207,6 +207,7 @@ def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str,
         allow_files=sources.allow_files,
         policy_files=sources.policy_files,
         policy_directory=bool(sources.policy_directory),
+        name_servers=name_servers() if wanted.net == "allow" else (),
     )
 
 

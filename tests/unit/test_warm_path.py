@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aisb.domain.source_files import SourceFile
 from aisb.domain.wanted import Wanted
+from aisb.effects.make_plan import gate_key
 from aisb.effects.plan import Question, digest
 
 if TYPE_CHECKING:
@@ -91,3 +92,10 @@ questions = st.builds(
 def test_no_change_of_a_file_is_missed(left: Question, right: Question) -> None:
     """A plan that was kept answers a question only with the very same files, bytes, names and order."""
     assert (digest(left) == digest(right)) == (left == right)
+
+
+def test_in_another_network_a_run_has_another_gate() -> None:
+    """(C50) A gate goes on asking the name servers that were there when it started."""
+    keys = {gate_key({}, "image", "pasta", servers) for servers in ((), ("192.0.2.53",), ("192.0.2.53", "192.0.2.54"))}
+
+    assert len(keys) == 3
