@@ -27,6 +27,7 @@ class Wanted(NamedTuple):
     learn: bool = False
     proxy: str = ""
     proxy_auth: str = ""
+    no_gate: bool = False
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""
