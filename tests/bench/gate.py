@@ -33,7 +33,7 @@ RULED, SPLICED = "ruled.bench.test", "passed.bench.test"
 RULES = (
     ("DENY", "*", "/.*"), ("ALLOW", "GET", "/repos/[^/]+/[^/]+/issues"), ("ALLOW", "GET", "/repos/[^/]+/[^/]+/pulls"),
     ("ALLOW", "POST", "/repos/[^/]+/[^/]+/issues"), ("ALLOW", "GET", "/user"), ("ALLOW", "GET", "/search/.*"),
-    ("DENY", "*", "/search/code"), ("ALLOW", "GET", "/bulk/.*"), ("ALLOW", "GET", "/stream"), ("ALLOW", "HEAD", "/.*"),
+    ("DENY", "*", "/search/code"), ("ALLOW", "GET", "/bulk/.*"), ("ALLOW", "GET", "/stream/.*"), ("ALLOW", "HEAD", "/.*"),
 )  # fmt: skip
 ALLOWED, FORBIDDEN = "/repos/some/thing-NUMBER/issues", "/repos/some/thing/secrets"
 PROXY, SOCKET = "127.0.0.1:3128", "/run/aisb/gate/gate.sock"
@@ -204,7 +204,7 @@ def measure_passing(count: int, ours: Speaker, theirs: Speaker) -> dict[str, Any
     """What is passed on unread."""
     size = MEGABYTES << 20
     bulk: dict[str, Any] = {"name": SPLICED, "path": f"/bulk/{size}", "bytes": size}
-    stream: dict[str, Any] = {"name": SPLICED, "path": "/stream"}
+    stream: dict[str, Any] = {"name": SPLICED, "path": "/stream/1"}
     found = {
         "bulk": pairs(
             count, lambda: ours.ask("bulk", way=PROXY, **bulk), lambda: theirs.ask("bulk", way=ADDRESS, **bulk)
