@@ -190,7 +190,7 @@ def refuses(speaker: Speaker, way: str) -> None:
 def measure_rules(count: int, ours: Speaker, theirs: Speaker) -> dict[str, Any]:
     """Requests of a host with rules, on kept connections and on new ones."""
     kept: dict[str, Any] = {"name": RULED, "connections": 64, "seconds": 3}
-    new: dict[str, Any] = {"name": RULED, "connections": 8, "count": 150}
+    new: dict[str, Any] = {"name": RULED, "connections": 32, "count": 200}
     with mitmproxy() as way:
         refuses(ours, PROXY)
         refuses(theirs, way)
