@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.request import read_request, read_variables
+from aisb.cli.request import read_request
 from aisb.cli.run import Place, command_environment_of, job_of, question_of, wish_of
 from aisb.domain.options import PREVIEWS
+from aisb.domain.variables import values_of
 from aisb.effects.make_plan import preview_of
 from aisb.effects.run import gate_view, view_of
 from aisb.effects.session import Session
@@ -33,10 +34,10 @@ def preview(split: Split, asked: Request) -> int:
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     for note in request.notes:
         say(note)
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = values_of(request.given, os.environb)
     rendered = preview_of(question_of(request, sources, project, "pasta"), where.cache)
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]

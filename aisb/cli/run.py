@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_verb, strange_variables
 from aisb.cli.output import say, write_stderr
-from aisb.cli.request import Request, read_request, read_variables
+from aisb.cli.request import Request, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
+from aisb.domain.variables import values_of
 from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
@@ -67,7 +68,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
-    for warning in strange_variables(os.environ.keys() - {setting.value for setting in asked.wanted.environment}):
+    for warning in strange_variables(os.environ.keys() - {item.source for item in asked.given}):
         say(f"warning: {warning}")
     for hint in hints_for(split, verbs, asked.wanted.net):
         say(f"hint: {hint}")
@@ -82,11 +83,11 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     project = resolve_project(asked.project, os.environ, where)
     need_own_imports_here(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     _be_strict(split, request)
     for note in request.notes:
         say(note)
-    for note in [] if request.has("quiet") else found_around(project):
+    for note in [] if request.has("quiet") else (*sources.notes, *found_around(project)):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
@@ -94,7 +95,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
 
 def wish_of(request: Request, project: str) -> Wish:
     """The files that a command line asks for."""
-    return Wish(project, request.policy_paths, request.trust_once)
+    return Wish(project, request.policy_paths, request.trust_once, request.env_paths)
 
 
 def agrees(asked: Asked) -> bool:
@@ -123,7 +124,7 @@ def _run(
     clock: Clock,
     then: Callable[[Done], None],
 ) -> int:
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = values_of(request.given, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""

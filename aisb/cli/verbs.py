@@ -213,11 +213,14 @@ def trust(
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
     show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
     revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
+    env_file: list[str] = typer.Option(
+        [], "--env-file", metavar="FILE", help="a file of variables in the project; no value of it is shown"
+    ),
 ) -> int:
     """Look at what a project's .ai-sandbox says, and let it count from now on."""
     from aisb.cli.trust import trust_verb
 
-    return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
+    return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

@@ -79,7 +79,15 @@ OPTIONS = (
         _ANYWHERE,
     ),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
-    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused; adds up", INSIDE, _CONFIG),
+    Option(
+        "env",
+        LIST,
+        "NAME",
+        "pass this variable in; unset, the run is refused; also NEW=@OLD, NAME=VALUE; adds up",
+        INSIDE,
+        _CONFIG,
+    ),
+    Option("env-file", LIST, FILE, "pass in the variables of a file that only you can read; adds up", INSIDE),
     Option(
         "install",
         LIST,
