@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
 from aisb.cli.request import read_request
-from aisb.cli.run import Place, command_environment_of, job_of, question_of, wish_of
+from aisb.cli.run import Place, command_environment_of, identity_of, job_of, question_of, wish_of
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_of
 from aisb.effects.make_plan import preview_of
@@ -37,7 +37,7 @@ def preview(split: Split, asked: Request) -> int:
     request = read_request(split, os.environ, sources.layers, sources.variables)
     for note in request.notes:
         say(note)
-    variables = values_of(request.given, os.environb)
+    variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
     rendered = preview_of(question_of(request, sources, project, "pasta"), where.cache)
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]

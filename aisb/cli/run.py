@@ -13,6 +13,7 @@ from aisb.cli.request import Request, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_of
+from aisb.effects.git_identity import git_identity
 from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
@@ -124,7 +125,7 @@ def _run(
     clock: Clock,
     then: Callable[[Done], None],
 ) -> int:
-    variables = values_of(request.given, os.environb)
+    variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
@@ -150,6 +151,18 @@ def _run(
         raise
     then(Done(job, plan, ended, shop))
     return _finish(request, ended, clock)
+
+
+def identity_of(request: Request, project: str, where: Directories, runner: Runner | None) -> dict[bytes, bytes]:
+    """Who commits, for git; nobody where that was switched off, or where anything public could hear of it."""
+    if request.has("no-git-identity") or request.wanted.learn:
+        return {}
+    try:
+        return git_identity(os.environ, where.cache, runner, project)
+    except Unavailable as error:
+        if not request.has("quiet"):
+            say(f"note: no name for git goes in: {error.message}")
+        return {}
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:

@@ -88,6 +88,7 @@ OPTIONS = (
         _CONFIG,
     ),
     Option("env-file", LIST, FILE, "pass in the variables of a file that only you can read; adds up", INSIDE),
+    Option("no-git-identity", FLAG, "", "leave out your name and email of git config --global", INSIDE, _ANYWHERE),
     Option(
         "install",
         LIST,

@@ -68,7 +68,7 @@ def need_host(
         raise Unavailable(
             "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
         )
-    _refuse_planted(podman, project)
+    refuse_planted(podman, project)
     stamp = _stamp(podman)
     remembered = _remembered(f"{cache}/host.json", stamp)
     if remembered is not None:
@@ -80,7 +80,7 @@ def need_host(
     return host
 
 
-def _refuse_planted(program: str, project: str) -> None:
+def refuse_planted(program: str, project: str) -> None:
     """Raises Unavailable for a program that an agent, or another user, may have put there."""
     real = os.path.realpath(program)
     if project and (program.startswith(project + "/") or real.startswith(project + "/")):
