@@ -20,10 +20,11 @@ from aisb.domain.layers import (
     net_mode,
     strongest,
 )
+from aisb.domain.limits import BUILT_IN_CAPS, read_limits
 from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
 from aisb.domain.variables import FLAG as ENV_FLAG
-from aisb.domain.variables import Given, parse_variable, strongest_of, values_in_sight
+from aisb.domain.variables import Given, parse_variable, strongest_of
 from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
@@ -46,6 +47,7 @@ _BUILT_IN = Layer(
         NET: Setting(ALLOW, BUILT_IN),
         "base-image": Setting(DEFAULT_BASE, BUILT_IN),
         "gate-idle": Setting("600", BUILT_IN),
+        **{key: Setting(value, BUILT_IN) for key, value in BUILT_IN_CAPS.items()},
     },
     {},
 )
@@ -71,6 +73,7 @@ class Request(NamedTuple):
     command: tuple[str, ...]
     settings: frozenset[str]
     origins: Mapping[str, str]
+    timeout_seconds: int
     notes: tuple[str, ...]
 
     def has(self, name: str) -> bool:
@@ -106,7 +109,8 @@ def read_request(
     _refuse_a_list_without_meaning(split, scalars[NET])
     given = _given(added(layers, "env"), filed)
     names = tuple(Setting(item.shown(), item.origin) for item in given)
-    wanted = _wanted(layers, scalars)._replace(environment=names, learn=split.verb == LEARN)
+    limits = read_limits(layers)
+    wanted = _wanted(layers, scalars)._replace(environment=names, learn=split.verb == LEARN, limits=limits.limits)
     if wanted.learn:
         _refuse_to_learn_so(wanted, scalars[NET], may_pass_in=bool(split.own("yes")))
     return Request(
@@ -120,7 +124,8 @@ def read_request(
         command=_command(split, settings),
         settings=settings,
         origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
-        notes=((net.note,) if net.note else ()) + values_in_sight(given),
+        timeout_seconds=limits.timeout_seconds,
+        notes=(*([net.note] if net.note else []), *limits.notes),
     )
 
 

@@ -12,7 +12,8 @@ from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
-from aisb.domain.variables import values_of
+from aisb.domain.variables import values_in_sight, values_of
+from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
 from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
@@ -25,9 +26,9 @@ from aisb.effects.situation import found_around, look_around, need_plan, resolve
 from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, denial_lines, learn_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, denial_lines, learn_lines, limit_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,9 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     _be_strict(split, request)
     for note in request.notes:
         say(note)
-    for note in [] if request.has("quiet") else (*sources.notes, *found_around(project)):
+    for note in (
+        [] if request.has("quiet") else (*values_in_sight(request.given), *sources.notes, *found_around(project))
+    ):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
@@ -130,13 +133,14 @@ def _run(
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
+    unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
     question = question_of(request, sources, project, network)
     plan = need_plan(question, shop)
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
-    job = job_of(request, plan, where, place, host.podman, network, variables)
+    job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -151,6 +155,19 @@ def _run(
         raise
     then(Done(job, plan, ended, shop))
     return _finish(request, ended, clock)
+
+
+def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
+    """The caps that this host cannot keep, which is said. Raises Unprotected where the user will not run without."""
+    missing = unenforced(request.wanted.limits, host.cgroup_manager)
+    if missing.names and request.has("require-limits"):
+        raise Unprotected(
+            f"refused to run without its limits: {missing.sentence()}",
+            hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
+        )
+    if missing.names and not request.has("quiet"):
+        say(f"note: {missing.sentence()}")
+    return missing.names
 
 
 def identity_of(request: Request, project: str, where: Directories, runner: Runner | None) -> dict[bytes, bytes]:
@@ -210,8 +227,9 @@ def job_of(
     podman: str,
     network: str,
     variables: dict[bytes, bytes],
+    unkept: tuple[str, ...] = (),
 ) -> Job:
-    """What a run needs besides its plan."""
+    """What a run needs besides its plan. `unkept` are the caps that this host cannot keep."""
     return Job(
         podman=podman,
         network=network,
@@ -224,6 +242,8 @@ def job_of(
         environment=command_environment_of(plan, variables),
         stdin=True,
         terminal=os.isatty(0) and os.isatty(1),
+        limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
+        timeout_seconds=request.timeout_seconds,
     )
 
 
@@ -286,6 +306,8 @@ def _finish(request: Request, ended: Ended, clock: Clock) -> int:
     if not request.has("quiet"):
         for line in denial_lines(ended.audit):
             say(line)
+    for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
+        say(line)
     if ended.fault:
         say(f"warning: {ended.fault}")
     if request.has("timings"):

@@ -38,6 +38,7 @@ _CONFIG = ("config",)
 
 NETWORK = "Network"
 INSIDE = "What is inside"
+LIMITS = "How much of the machine (what this host cannot enforce is said at the start)"
 PREVIEW = "Look before you run"
 OUTPUT = "Output"
 LEARN = "What is learnt"
@@ -111,6 +112,13 @@ OPTIONS = (
     Option("trust-once", VALUE, "HASH", "for scripts: this content of the project's files may be read", INSIDE),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
     Option("shell", FLAG, "", "run a shell", INSIDE),
+    Option("memory", VALUE, "SIZE", "memory at most (8g); 0: no cap, here and below", LIMITS, _ANYWHERE),
+    Option("cpus", VALUE, "NUMBER", "processors at most (4)", LIMITS, _ANYWHERE),
+    Option("pids-limit", VALUE, "NUMBER", "processes and threads at most (4096)", LIMITS, _ANYWHERE),
+    Option("shm-size", VALUE, "SIZE", "size of /dev/shm (1g)", LIMITS, _ANYWHERE),
+    Option("ulimit", LIST, "NAME=SOFT[:HARD]", "as podman has it: nofile=1024:4096; adds up", LIMITS, _CONFIG),
+    Option("timeout", VALUE, "TIME", "end the command after 90s, 15m, 2h; aisb ends with 124", LIMITS, _ANYWHERE),
+    Option("require-limits", FLAG, "", "refuse to run where one of these cannot be enforced", LIMITS, _ANYWHERE),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),

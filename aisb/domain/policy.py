@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aisb.domain.egress import EgressPolicy
     from aisb.domain.gather import Gathered, SourcedHost
     from aisb.domain.layers import Setting
+    from aisb.domain.limits import Limit
     from aisb.domain.names import NameEntry
     from aisb.domain.presets import Registries
 
@@ -61,6 +62,7 @@ class Policy:
     origins: Mapping[str, str]
     notes: tuple[str, ...] = ()
     learn: bool = False
+    limits: tuple[Limit, ...] = ()
 
     @cached_property
     def gathered(self) -> Gathered:

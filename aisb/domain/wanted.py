@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from aisb.domain.layers import Setting
+    from aisb.domain.limits import Limit
 
 
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
-    `learn` is the verb's: nothing else can ask for it.
+    `learn` is the verb's: nothing else can ask for it. `limits` are the caps, each with where it was written.
     """
 
     net: str
@@ -24,6 +25,7 @@ class Wanted(NamedTuple):
     idle_seconds: int
     origins: tuple[tuple[str, str], ...] = ()
     learn: bool = False
+    limits: tuple[Limit, ...] = ()
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

@@ -63,6 +63,7 @@ def read_policy(question: Question) -> Policy:
         origins=dict(wanted.origins),
         notes=host_bits_notes(entries) if net == ALLOW else (),
         learn=wanted.learn,
+        limits=wanted.limits,
     )
 
 

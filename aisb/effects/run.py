@@ -44,6 +44,7 @@ from aisb.render.identity import environment_block
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from aisb.domain.limits import Limit
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
     from aisb.effects.state import Directories
@@ -60,7 +61,8 @@ class Job(NamedTuple):
     """
     What a run needs besides its plan.
 
-    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none.
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none. `limits` are the
+    caps that this host can keep.
     """
 
     podman: str
@@ -74,6 +76,8 @@ class Job(NamedTuple):
     environment: Mapping[bytes, bytes]
     stdin: bool
     terminal: bool
+    limits: tuple[Limit, ...] = ()
+    timeout_seconds: int = 0
 
 
 class Ended(NamedTuple):
@@ -107,6 +111,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         terminal=job.terminal,
         pid_file=session.pid_file,
         command=job.command,
+        limits=tuple((limit.name, limit.value) for limit in job.limits),
     )
 
 
@@ -150,7 +155,8 @@ def _attached(
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
         runner.announce(argv)
-        return run_attached(argv, Wiring(variables, descriptor, lock, session.pid_file, job.terminal), remove)
+        wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal, job.timeout_seconds)
+        return run_attached(argv, wiring, remove)
     finally:
         os.close(variables)
 

@@ -41,6 +41,7 @@ def policy_lines(policy: Policy) -> str:
     pairs |= _numbered("rule", _rules(policy))
     pairs |= _numbered("env", policy.environment)
     pairs |= _numbered("install", policy.install)
+    pairs |= _numbered("limit", ((f"{limit.name} {limit.value}", limit.origin) for limit in policy.limits))
     return _lines(pairs)
 
 

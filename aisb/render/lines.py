@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
+from aisb.domain.limits import MEMORY, PIDS, TIMEOUT
 from aisb.domain.live import CLOSING
 from aisb.domain.rules import CLOSED, CUT_OFF, PROBED, SENTENCES, Reason
 from aisb.render.cures import cure_of, quoted
@@ -15,7 +16,14 @@ from aisb.render.cures import cure_of, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aisb.domain.limits import Limit
+
 _MOST = 20
+_HITS = {
+    MEMORY: "a program of the sandbox was killed: its memory was used up",
+    PIDS: "the sandbox could not start another process: it had all that it may have",
+    TIMEOUT: "the command was ended: its time was over",
+}
 _FULL = "the record of this run is full: what came later is not in it, nor below"
 
 
@@ -147,6 +155,12 @@ def _record(line: str) -> dict[str, object]:
     except ValueError:
         return {}
     return record if isinstance(record, dict) else {}
+
+
+def limit_lines(hits: Iterable[str], limits: Iterable[Limit], timeout_seconds: int) -> list[str]:
+    """What the sandbox ran into of its caps, with the flag that changes each."""
+    values = {limit.name: limit.value for limit in limits} | {TIMEOUT: f"{timeout_seconds}s"}
+    return [f"{_HITS[name]} (--{name} {values.get(name, '')})" for name in hits if name in _HITS]
 
 
 def timing_lines(marks: list[tuple[str, float]]) -> list[str]:

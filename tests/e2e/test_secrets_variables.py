@@ -107,7 +107,7 @@ git config --global user.email ada@example.com
 git config --global credential.helper '!echo password=secret'
 aisb -q --net none -- sh -c 'git init -q && git commit -q --allow-empty -m x && git log --format="%an <%ae> %cn <%ce>"; git config --global -l'
 aisb -q --net none --env GIT_AUTHOR_NAME=Bob -- git -c safe.directory='*' commit -q --allow-empty -m y && aisb -q --net none -- git log -1 --format="%an %cn"
-aisb -q --net none --no-git-identity -- sh -c 'env | grep -c ^GIT_'
+aisb -q --net none --no-git-identity -- sh -c 'env | grep -c -E "^GIT_(AUTHOR|COMMITTER)"'
 aisb -q --net none --trace -- true 2>trace; grep -c 'git config' trace
 """
 

@@ -11,6 +11,7 @@ import pexpect
 import pytest
 
 from aisb.domain.layers import PROJECT, USER, Setting
+from aisb.domain.limits import BUILT_IN_CAPS
 from aisb.domain.source_files import SourceFile
 from aisb.effects import sources
 from aisb.effects.env_files import stand_in_of
@@ -341,6 +342,7 @@ def test_every_source_shows_in_the_printed_policy_with_its_origin(project: Path,
         "zsh": "~/.config/ai-sandbox/config.yaml:2",
         "allow": "~/.config/ai-sandbox/config.yaml:3",
         "docker.io/library/ubuntu:24.04": "built in",
+        **{f"{name} {value}": "built in" for name, value in BUILT_IN_CAPS.items()},
     }
 
 
