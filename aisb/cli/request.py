@@ -21,7 +21,7 @@ from aisb.domain.layers import (
     strongest,
 )
 from aisb.domain.limits import BUILT_IN_CAPS, read_limits
-from aisb.domain.net import ALLOW
+from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
 from aisb.domain.variables import FLAG as ENV_FLAG
 from aisb.domain.variables import Given, parse_variable, strongest_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aisb.cli.splitter import Split
+    from aisb.domain.inject_flag import Injected
 
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
@@ -110,7 +111,12 @@ def read_request(
     given = _given(added(layers, "env"), filed)
     names = tuple(Setting(item.shown(), item.origin) for item in given)
     limits = read_limits(layers)
-    wanted = _wanted(layers, scalars)._replace(environment=names, learn=split.verb == LEARN, limits=limits.limits)
+    wanted = _wanted(layers, scalars)._replace(
+        environment=names,
+        learn=split.verb == LEARN,
+        limits=limits.limits,
+        injections=_injections(added(layers, "inject"), scalars[NET]),
+    )
     if wanted.learn:
         _refuse_to_learn_so(wanted, scalars[NET], may_pass_in=bool(split.own("yes")))
     return Request(
@@ -127,6 +133,25 @@ def read_request(
         timeout_seconds=limits.timeout_seconds,
         notes=(*([net.note] if net.note else []), *limits.notes),
     )
+
+
+def _injections(settings: Sequence[Setting], net: Setting) -> tuple[Injected, ...]:
+    """What a gate puts into requests. What a file says of it for every run is not meant for one without a gate."""
+    if not settings:
+        return ()
+    # A start without them need not know how they are written.
+    from aisb.domain.inject_flag import parse_injections
+
+    found = parse_injections(settings)
+    if net.value == ALLOW:
+        return found
+    for item in found:
+        if net.value == FULL or item.origin == "--inject":
+            way = _way_out(net) if item.origin == "--inject" else f"leave {item.origin} out"
+            raise UsageError(
+                f"{item.origin} {item.text()} has no meaning under {_mode(net)}: there is no gate", hint=way
+            )
+    return ()
 
 
 def _given(settings: Sequence[Setting], filed: Sequence[Given]) -> tuple[Given, ...]:

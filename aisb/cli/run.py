@@ -129,6 +129,12 @@ def _run(
     then: Callable[[Done], None],
 ) -> int:
     variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
+    secrets = b""
+    if request.wanted.injections:
+        # A start without them need not know how they travel.
+        from aisb.effects.inject import prepare
+
+        variables, secrets = prepare(request.wanted.injections, variables, os.environb, request.command)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
@@ -141,6 +147,7 @@ def _run(
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
     job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
+    job = job._replace(secrets=secrets)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -287,7 +294,7 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         names=plan.names,
         addresses=plan.addresses,
         host_ports=len(plan.host_ports),
-        gate=plan.gate_key[:12],
+        gate=os.path.basename(gate.directory) if gate else "",
         warm=gate is not None and gate.warm,
         learn=plan.learn,
     )

@@ -137,6 +137,7 @@ def check(
     words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -144,13 +145,15 @@ def check(
     """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
 
-    return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
+    given = _flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once)
+    return check_verb(given, words)
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
 def show(
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -158,7 +161,7 @@ def show(
     """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
 
-    return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
+    return show_verb(_flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once))
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)

@@ -89,6 +89,14 @@ OPTIONS = (
         _CONFIG,
     ),
     Option("env-file", LIST, FILE, "pass in the variables of a file that only you can read; adds up", INSIDE),
+    Option(
+        "inject",
+        LIST,
+        "VAR@HOST[:HEADER]",
+        "keep VAR out of the sandbox: the gate puts it into requests to HOST; adds up",
+        INSIDE,
+        _CONFIG,
+    ),
     Option("no-git-identity", FLAG, "", "leave out your name and email of git config --global", INSIDE, _ANYWHERE),
     Option(
         "install",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.egress import EgressPolicy
     from aisb.domain.gather import Gathered, SourcedHost
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
     from aisb.domain.limits import Limit
     from aisb.domain.names import NameEntry
@@ -63,6 +64,7 @@ class Policy:
     notes: tuple[str, ...] = ()
     learn: bool = False
     limits: tuple[Limit, ...] = ()
+    injections: tuple[Injected, ...] = ()
 
     @cached_property
     def gathered(self) -> Gathered:
@@ -72,7 +74,8 @@ class Policy:
     @property
     def egress(self) -> EgressPolicy:
         """What may be reached, reduced to the fewest entries that mean the same."""
-        return self.gathered.policy._replace(learn=self.learn)
+        injections = tuple(sorted(item.injection for item in self.injections))
+        return self.gathered.policy._replace(learn=self.learn, injections=injections)
 
     @property
     def names(self) -> tuple[NameEntry, ...]:

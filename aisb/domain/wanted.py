@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
     from aisb.domain.limits import Limit
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
-    `learn` is the verb's: nothing else can ask for it. `limits` are the caps, each with where it was written.
+    `learn` is the verb's: nothing else can ask for it. `limits` are the caps, each with where it was written;
+    `injections` say which variable goes where, and hold no value.
     """
 
     net: str
@@ -26,6 +28,7 @@ class Wanted(NamedTuple):
     origins: tuple[tuple[str, str], ...] = ()
     learn: bool = False
     limits: tuple[Limit, ...] = ()
+    injections: tuple[Injected, ...] = ()
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.effects.process import Command, Runner, run_ok
 from aisb.effects.signals import interrupt_postponed
 from aisb.effects.state import make_private, read_if_there
-from aisb.errors import Unavailable
-from aisb.render.gate import gate_name
+from aisb.errors import AisbError, Unavailable
+from aisb.render.gate import OF_ONE_RUN, gate_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,8 +58,18 @@ class Gate(NamedTuple):
     warm: bool
 
 
-def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[str], tuple[str, ...]]) -> Gate:
-    """The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it."""
+def need_gate(
+    plan: GatePlan,
+    runtime: str,
+    runner: Runner,
+    argv_of: Callable[[str], tuple[str, ...]],
+    secrets: int | None = None,
+) -> Gate:
+    """
+    The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it.
+
+    `secrets` is a memory file that a gate of one run is handed.
+    """
     directory = _prepare(plan, runtime)
     lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
     try:
@@ -69,7 +79,7 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
         try:
             if _answers(directory):
                 return Gate(directory, lock, warm=True)
-            _start(plan, directory, runner, argv_of(directory))
+            _start(plan, directory, runner, argv_of(directory), secrets)
         except KeyboardInterrupt:
             _abandon(plan, lock, runner, argv_of(directory)[0])
             raise
@@ -79,6 +89,48 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
         os.close(lock)
         raise
     return Gate(directory, lock, warm=False)
+
+
+def remove_gate(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:
+    """End the gate of one run, whatever state it is in, and leave nothing of it."""
+    with suppress(AisbError):
+        runner.run(_removal(plan, podman))
+    remove_directory(directory)
+
+
+def deserted_gates(runtime: str) -> list[str]:
+    """The directories of gates that belonged to one run and have ended."""
+    try:
+        names = sorted(os.listdir(f"{runtime}/g"))
+    except FileNotFoundError:
+        return []
+    own = [f"{runtime}/g/{name}" for name in names if os.path.exists(f"{runtime}/g/{name}/conf/{OF_ONE_RUN}")]
+    return [directory for directory in own if _is_free(f"{directory}/lock")]
+
+
+def _is_free(path: str) -> bool:
+    """Whether neither a run nor a gate holds the lock; of one that is just being made nobody can say yet."""
+    try:
+        if time.time() - os.stat(path).st_mtime < START_SECONDS:
+            return False
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def remove_directory(directory: str) -> None:
+    """Remove a gate's directory; a part that is gone already is no trouble."""
+    # Imported at a run's end, when nobody waits for a start.
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def open_run(gate: Gate, run: str) -> None:
@@ -183,13 +235,13 @@ def _answers(directory: str) -> bool:
     return True
 
 
-def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]) -> None:
+def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...], secrets: int | None) -> None:
     """Start the container and wait until the gate says that it is proved."""
     _remove_leftovers(plan, directory, runner, argv[0])
     ready, theirs = os.pipe2(os.O_CLOEXEC)
     try:
         with interrupt_postponed():
-            _run_detached(argv, theirs, runner)
+            _run_detached(argv, [theirs] if secrets is None else [theirs, secrets], runner)
         os.close(theirs)
         theirs = -1
         said = _await_line(ready, START_SECONDS)
@@ -216,36 +268,44 @@ def _removal(plan: GatePlan, podman: str) -> Command:
     return Command(argv=argv, timeout_seconds=30, new_session=True)
 
 
-def _run_detached(argv: tuple[str, ...], ready: int, runner: Runner) -> None:
+def _run_detached(argv: tuple[str, ...], handed: list[int], runner: Runner) -> None:
     """
-    `podman run --detach` with the readiness pipe as descriptor 3.
+    `podman run --detach` with the readiness pipe as descriptor 3, and as 4 the secrets of a gate that has some.
 
     In a session of its own: podman 4 leaves slirp4netns in the caller's, where a Ctrl-C meant for one
     run would take the network from all runs of the gate.
     """
-    with _as_descriptor_3(ready) as descriptor:
-        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=(descriptor,), new_session=True))
+    with _from_3_on(handed) as descriptors:
+        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=descriptors, new_session=True))
 
 
 @contextmanager
-def _as_descriptor_3(descriptor: int) -> Iterator[int]:
-    """podman hands on descriptors by number, from 3 upward: the pipe must be number 3 for a moment."""
-    if descriptor == 3:
-        yield 3
-        return
+def _from_3_on(handed: list[int]) -> Iterator[tuple[int, ...]]:
+    """podman hands on descriptors by number, from 3 upward: these have those numbers for a moment."""
+    numbers = tuple(range(3, 3 + len(handed)))
+    # All are out of the way before the first one takes its number, which may be another's.
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in handed]
+    saved = [_moved_away(number) for number in numbers]
+    for source, number in zip(moved, numbers, strict=True):
+        os.dup2(source, number, inheritable=False)
     try:
-        saved = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 10)
-    except OSError:
-        saved = -1
-    os.dup2(descriptor, 3, inheritable=False)
-    try:
-        yield 3
+        yield numbers
     finally:
-        if saved >= 0:
-            os.dup2(saved, 3, inheritable=False)
-            os.close(saved)
-        else:
-            os.close(3)
+        for descriptor, number in zip(saved, numbers, strict=True):
+            os.close(number)
+            if descriptor >= 0:
+                os.dup2(descriptor, number, inheritable=False)
+                os.close(descriptor)
+        for descriptor in moved:
+            os.close(descriptor)
+
+
+def _moved_away(number: int) -> int:
+    """A copy of what has this number, -1 where nothing has."""
+    try:
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
+    except OSError:
+        return -1
 
 
 def _remove_leftovers(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:

@@ -11,6 +11,7 @@ from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.origins import origins_json
@@ -64,6 +65,7 @@ def read_policy(question: Question) -> Policy:
         notes=host_bits_notes(entries) if net == ALLOW else (),
         learn=wanted.learn,
         limits=wanted.limits,
+        injections=tuple(Injected(*item) for item in wanted.injections),
     )
 
 
@@ -99,7 +101,7 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
     policy = need_entries(read_policy(question))
     seccomp = seccomp_text()
     images = need_images(question, shop)
-    policy = need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox))))
+    policy = need_reach(need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox)))))
     return compose(policy, question, images, seccomp)
 
 
@@ -205,11 +207,11 @@ def preview_of(question: Question, cache: str) -> Preview:
 
     def planned() -> Plan:
         images = image_names(_recorded(question, cache))
-        return compose(need_entries(policy), question, images, _seccomp_or_nothing())
+        return compose(need_reach(need_entries(policy)), question, images, _seccomp_or_nothing())
 
     return Preview(
         texts={
-            "policy": lambda: policy_lines(need_entries(policy)),
+            "policy": lambda: policy_lines(need_reach(need_entries(policy))),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: sandbox.ruleset(policy.net),

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
-from aisb.effects.gate import Gate, GatePlan, close_run, need_gate, open_run
+from aisb.effects.gate import (
+    Gate,
+    GatePlan,
+    close_run,
+    deserted_gates,
+    need_gate,
+    open_run,
+    remove_directory,
+    remove_gate,
+)
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
@@ -38,7 +47,7 @@ from aisb.render.argv import (
     sandbox_argv,
     session_mounts,
 )
-from aisb.render.gate import NETWORKS, GateView, gate_argv
+from aisb.render.gate import NETWORKS, GateView, gate_argv, own_key
 from aisb.render.identity import environment_block
 
 if TYPE_CHECKING:
@@ -78,6 +87,8 @@ class Job(NamedTuple):
     terminal: bool
     limits: tuple[Limit, ...] = ()
     timeout_seconds: int = 0
+    # What the run's gate puts into requests, never to be written anywhere; its gate is nobody else's then.
+    secrets: bytes = b""
 
 
 class Ended(NamedTuple):
@@ -119,11 +130,15 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
     need_home(job, runner)
     make_private(job.directories.runtime)
+    remove_own_gates(job, runner)
+    run = new_run_id()
+    if job.secrets:
+        plan = plan._replace(gate_key=own_key(plan.gate_key, run))
     with _gate(plan, job, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
         files = plan.session_files | identities(job)
-        session = session_at(parent, new_run_id())
+        session = session_at(parent, run)
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)
         kill = partial(kill_first_process, session.pid_file)
@@ -175,11 +190,37 @@ def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
     def argv(directory: str) -> tuple[str, ...]:
         return gate_argv(gate_view(job, plan, directory))
 
-    gate = need_gate(GatePlan(plan.gate_key, plan.gate_image, plan.gate_files), job.directories.runtime, runner, argv)
+    made_of = GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
+    with _secrets(job) as secrets:
+        gate = need_gate(made_of, job.directories.runtime, runner, argv, secrets)
     try:
         yield gate
     finally:
         os.close(gate.lock)
+        if job.secrets:
+            remove_gate(made_of, gate.directory, runner, job.podman)
+
+
+@contextlib.contextmanager
+def _secrets(job: Job) -> Iterator[int | None]:
+    """A memory file with the secrets for the gate, None where it needs none."""
+    if not job.secrets:
+        yield None
+        return
+    descriptor = sealed(job.secrets)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove_own_gates(job: Job, runner: Runner) -> None:
+    """Take away what gates of one run left behind whose aisb and guardian were both killed."""
+    for directory in deserted_gates(job.directories.runtime):
+        for session in orphans(f"{directory}/r"):
+            _remove(remove_command(job.podman, session.run), runner)
+            _tidy(None, session, job.directories.state)
+        remove_directory(directory)
 
 
 def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
@@ -236,7 +277,7 @@ def project_identity(project: str) -> str:
 
 def gate_view(job: Job, plan: Plan, directory: str) -> GateView:
     """What the argv of the run's gate is made of."""
-    return GateView(job.podman, plan.gate_image, plan.gate_key, job.gate_network, directory)
+    return GateView(job.podman, plan.gate_image, plan.gate_key, job.gate_network, directory, bool(job.secrets))
 
 
 def remove_command(podman: str, run: str) -> Command:

@@ -14,6 +14,8 @@ from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
 SCRATCH_TARGET = "/run/squid"
+# In the `conf` of a gate that belongs to one run.
+OF_ONE_RUN = "of-one-run"
 OWN_NAME = f"gate.{OWN_SUFFIX}"
 
 # Helpers of squid listen on loopback at a port that the kernel chooses from this range.
@@ -36,6 +38,7 @@ class GateView(NamedTuple):
     key: str
     network: str
     directory: str
+    holds_secrets: bool = False
 
 
 def gate_name(key: str) -> str:
@@ -43,8 +46,13 @@ def gate_name(key: str) -> str:
     return f"aisb-gate-{key[:12]}"
 
 
+def own_key(key: str, run: str) -> str:
+    """The key of a gate that belongs to one run: its name ends in the run's id, and no other run can mean it."""
+    return f"{key[:4]}{run}{key[12:]}"
+
+
 def gate_argv(view: GateView) -> tuple[str, ...]:
-    """The whole command line that starts a gate. Descriptor 3 is where it says that it is ready."""
+    """The whole command line that starts a gate. Descriptor 3 is where it says that it is ready; 4 are its secrets."""
     return (
         view.podman, "run", "--detach", "--rm",
         "--name", gate_name(view.key),
@@ -67,7 +75,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",
         "--read-only-tmpfs=false",
-        "--preserve-fds", "1",
+        "--preserve-fds", "2" if view.holds_secrets else "1",
         "--label=aisb.role=gate",
         f"--label=aisb.key={view.key}",
         f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",

@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.egress import policy_json
+from aisb.domain.injection import headers_read, injected_headers
 from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
-from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
+from aisb.render.gate import (
+    FIRST_EPHEMERAL_PORT,
+    GATE_TARGET,
+    LAST_EPHEMERAL_PORT,
+    OF_ONE_RUN,
+    OWN_NAME,
+    SCRATCH_TARGET,
+)
 from aisb.render.gate_addresses import (
     GUARDED_FOR_SQUID,
     GUARDED_V4,
@@ -88,6 +96,8 @@ class SquidView(NamedTuple):
     bumped: tuple[str, ...]
     roots: str
     learn: bool
+    injected: tuple[str, ...]
+    headers_read: tuple[str, ...]
     guarded_networks: tuple[str, ...]
     certgen: str = CERTGEN
     ports: Ports = Ports()
@@ -151,7 +161,8 @@ def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots
     guarded = _with_host(GUARDED_FOR_SQUID, host_addresses)
     roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
     opened = opened_of(egress.addresses)
-    view = SquidView(tuple(sorted(ports)), private, opened, _bumped(egress), roots, egress.learn, guarded)
+    headers = injected_headers(egress.injections), headers_read(egress.injections)
+    view = SquidView(tuple(sorted(ports)), private, opened, egress.bumped, roots, egress.learn, *headers, guarded)
     return render("squid.conf.j2", view)
 
 
@@ -170,12 +181,8 @@ def allowlist(names: Iterable[NameEntry]) -> str:
 
 
 def bumped_names(egress: EgressPolicy) -> str:
-    """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
-    return render("allowlist.j2", AllowlistView(_bumped(egress)))
-
-
-def _bumped(egress: EgressPolicy) -> tuple[str, ...]:
-    return tuple(sorted(policy.host for policy in egress.rules))
+    """The hosts whose TLS is opened, one a line: no bug of the helper can have squid pass on unread what goes there."""
+    return render("allowlist.j2", AllowlistView(egress.bumped))
 
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str]) -> str:
@@ -207,10 +214,12 @@ def gate_files(
     *, egress: EgressPolicy, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int, roots: str = ""
 ) -> dict[str, str]:
     """Everything in a gate's `conf` directory, by name. `roots` are certificates of the user's own, in PEM."""
-    bumped = {"bumped": bumped_names(egress)} if egress.rules else {}
-    own_roots = {ROOTS: roots} if egress.rules and roots else {}
+    bumped = {"bumped": bumped_names(egress)} if egress.bumped else {}
+    own_roots = {ROOTS: roots} if egress.bumped and roots else {}
+    of_one_run = {OF_ONE_RUN: ""} if egress.injections else {}
     return {
         **bumped,
+        **of_one_run,
         **own_roots,
         **{name: unreached_page(reason) for name, reason in UNREACHED.items()},
         "allowlist": allowlist(egress.listed_names),
@@ -219,7 +228,8 @@ def gate_files(
         "denied.json": "%O",
         "gate.nft": gate_ruleset(egress.addresses, host_addresses),
         "hosts": f"127.0.0.1 {PROBE_NAME}\n",
-        "idle": f"{idle_seconds}\n",
+        # What holds a secret goes when its run has gone.
+        "idle": f"{1 if egress.injections else idle_seconds}\n",
         "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
         "policy.json": policy_json(egress),
         "seccomp.json": seccomp,

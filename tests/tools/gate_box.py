@@ -10,6 +10,7 @@ from __future__ import annotations
 import compileall
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import py_compile
@@ -30,6 +31,7 @@ from aisb.domain.egress import EgressPolicy  # noqa: E402  # found by the path a
 from aisb.domain.entries import parse_entry  # noqa: E402  # found by the path above
 from aisb.domain.gather import gather  # noqa: E402  # found by the path above
 from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
+from aisb.effects.supervise import sealed  # noqa: E402  # found by the path above
 from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -242,6 +244,7 @@ class GateBox:
         environment: dict[str, str] | None = None,
         resolv_conf: str = "nameserver 203.0.113.53\n",
         host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
+        secrets: bytes = b"",
     ) -> None:
         self.world = world
         self._resolv_conf = resolv_conf
@@ -256,6 +259,7 @@ class GateBox:
             "system": system,
         }
         self._host_addresses = host_addresses
+        self._secrets = secrets
         self._process: subprocess.Popen[bytes] | None = None
         self.scratch = tempfile.mkdtemp(prefix="aisb-gate-")
         self.directory = f"{self.scratch}/g"
@@ -277,17 +281,21 @@ class GateBox:
         """Start the gate and wait until it says that it is ready, or why not."""
         self._write_files()
         reader, writer = os.pipe()
-        # bash puts the descriptor where podman would.
-        shell = f'exec 3>&{writer} {writer}>&-; exec "$@"' if writer != 3 else 'exec "$@"'
+        # bash puts the descriptors where podman would.
+        high = fcntl.fcntl(writer, fcntl.F_DUPFD, 10)
+        memory = fcntl.fcntl(sealed(self._secrets), fcntl.F_DUPFD, 10)
+        four = f"4<&{memory}" if self._secrets else "4>&-"
+        shell = f'exec 3>&{high} {four} {high}>&- {memory}<&-; exec "$@"'
         argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
         self._process = subprocess.Popen(
             [*argv, sys.executable, os.path.abspath(__file__), f"{self.scratch}/plan.json"],
             stdin=subprocess.DEVNULL,
-            pass_fds=(writer,),
+            pass_fds=(high, memory),
         )
-        os.close(writer)
+        for descriptor in (writer, high, memory):
+            os.close(descriptor)
         self._pipe = os.fdopen(reader, "rb", buffering=0)
         self.ready = self._pipe.readline().decode().strip()
         self.ready_seconds = time.monotonic() - begun

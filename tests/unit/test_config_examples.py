@@ -79,13 +79,13 @@ def test_the_allow_list_is_what_its_comments_say() -> None:
     names = reduce_names(item.entry for item in items if isinstance(item.entry, NameEntry))
     assert request.has("dry-run")
     assert policy_json(EgressPolicy(names)) == (
-        '{"addresses":[],"host_ports":[],"learn":false,"names":['
+        '{"addresses":[],"host_ports":[],"injections":[],"learn":false,"names":['
         '{"host":"cdn.example.net","match":"below","ports":[80,443]},'
         '{"host":"db-dev.example.com","match":"exact","ports":[5432]},'
         '{"host":"git.example.com","match":"exact","ports":[22,80,443]},'
         '{"host":"llm.example.com","match":"exact","ports":[80,443]},'
         '{"host":"packages.example.com","match":"tree","ports":[80,443]}'
-        '],"rules":[],"version":3}\n'
+        '],"rules":[],"version":4}\n'
     )
 
 
