@@ -7,6 +7,7 @@ The fake internet's web server: one connection, request after request, each one 
     /redirect/URL        302 to URL
     /status/CODE         an empty answer with that status
     /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
+    /private.git/...     one that can be pushed to, for whoever sends a password that ends in `-accepted`
     POST /v1/chat/completions, GET /v1/models    the model
 """
 
@@ -17,7 +18,7 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from laboratory.internet import model
+from laboratory.internet import model, private
 
 if TYPE_CHECKING:
     import socket
@@ -122,6 +123,9 @@ def respond(request: Request, site: str, files: Path) -> Answer:
     file = files / path.lstrip("/")
     if ".." not in file.parts and file.is_file():
         return Answer(body=file.read_bytes(), kind="application/octet-stream")
+    if first == private.NAME:
+        status, headers, body = private.respond(request.method, request.path, request.headers, request.body)
+        return Answer(status, body, headers.pop("content-type", "text/plain"), tuple(headers.items()))
     if first.endswith(".git"):
         return Answer(404, b"not found\n")
     return Answer(body=f"hello from {site}\n".encode())
