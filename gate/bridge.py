@@ -19,6 +19,7 @@ from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
 from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
+from gate.pump import prepare
 from gate.readiness import Readiness
 from gate.runs import Runs
 from gate.secret_box import offer, take_secrets
@@ -59,7 +60,7 @@ class Bridge:
         caller = Squid(loop, base, self._probe)
         self._runs = Runs(loop, base, engine, caller, most_connections)
         self._changes = Changes(loop, self._runs, caller)
-        listen_for_log(loop, self._runs.logged)
+        listen_for_log(loop, self._runs.logged, proxied=os.path.exists(f"{base}/conf/peers"))
         if engine.injections:
             secrets = take_secrets()
             # Here too, where a gate that was given others than its policy's does not begin.
@@ -164,6 +165,7 @@ def main() -> None:
     readiness = Readiness()
     # Two for each connection, and some for listeners, records and the probe.
     most_connections = (raise_descriptor_limit() - _DESCRIPTORS_KEPT_FREE) // 2
+    prepare()
     loop = Loop()
     try:
         Bridge(loop, BASE, int(sys.argv[1]), most_connections, readiness).start()

@@ -26,11 +26,11 @@ from gate.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
-_FIELDS = 12
-_PATH = 9
-_HEADERS = 10
-_UPGRADE = 8
+# channel, source, its connection, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
+_FIELDS = 13
+_PATH = 10
+_HEADERS = 11
+_UPGRADE = 9
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
 # Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
 # address. The star is in some hellos.
@@ -43,6 +43,8 @@ _NONE = "-"
 _NO_SECRETS = Injector()
 _TLS_PORT = 443
 _LONGEST_LINE = 1 << 20
+# Each byte as it stands in a token.
+_ESCAPED = tuple(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in range(256))
 
 EXPLICIT = "explicit"
 PLAIN = "plain"
@@ -171,7 +173,7 @@ def parse_question(rest: bytes, names: Sequence[str] = ()) -> Question:
     fields = [with_brackets(field) for field in fields]
     if not all(_TOKEN.fullmatch(field) for field in fields):
         raise ValueError("a field has characters that no name has")
-    source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
+    source, _, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
     where = bare(host), parse_port(port)
     names = host_header, meant, sni
@@ -280,7 +282,7 @@ def _words(question: Question, verdict: Verdict) -> str:
 
 def _escaped(text: str) -> bytes:
     """`text` as one token: everything but letters and digits as %XX."""
-    return b"".join(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in text.encode())
+    return b"".join([_ESCAPED[byte] for byte in text.encode()])
 
 
 def serve(base: str, source: int, sink: int) -> None:
@@ -292,15 +294,16 @@ def serve(base: str, source: int, sink: int) -> None:
     rest = b""
     while True:
         ready, _, _ = select.select([source], [], [], turns.wait_seconds())
-        answers = b"".join(answer(engine_of, line, injector) for line in turns.due())
+        answers = b""
         if ready:
             data = os.read(source, 65536)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
-            answers += b"".join(_answer_in_turn(engine_of, injector, turns, line) for line in lines)
+            answers = b"".join([_answer_in_turn(engine_of, injector, turns, line) for line in lines])
             # squid's lines end; one that grows without end is none of its.
             rest = rest[-_LONGEST_LINE:]
+        answers += b"".join([answer(engine_of, line, injector) for line in turns.due()])
         while answers:
             answers = answers[os.write(sink, answers) :]
 

@@ -85,6 +85,8 @@ def _launch(command: list[bytes]) -> None:
     check_same(POLICY_DIRECTORY, read_if_there(f"{SESSION}/policy-directory"))
     if own := [path for path in CERTIFICATES if os.path.exists(path)]:
         write_bundle(own)
+        if has_java(environment):
+            trust_in_java(environment)
     mode = read_text(f"{SESSION}/mode").strip()
     # Only the first process of the sandbox is the relay's parent; a later command finds it running.
     is_parent = mode == "allow" and os.getpid() == 1
@@ -159,6 +161,20 @@ def write_bundle(own: list[str]) -> None:
     write_whole(BUNDLE, b"".join(ended(part) for part in parts))
     settings = read_bytes(SYSTEM_WGETRC) if os.path.exists(SYSTEM_WGETRC) else b""
     write_whole(WGETRC, ended(settings) + f"ca_certificate = {BUNDLE}\n".encode("ascii"))
+
+
+def has_java(environment: dict[bytes, bytes]) -> bool:
+    """Whether the image has a JVM, or the user names one."""
+    return b"JAVA_HOME" in environment or isinstance(find_command(b"java", environment.get(b"PATH", b"")), bytes)
+
+
+def trust_in_java(environment: dict[bytes, bytes]) -> None:
+    """Have the JVM trust what is in the bundle."""
+    # Few images have one.
+    from gate.java import KEY_STORE, VARIABLE, key_store, options
+
+    write_whole(KEY_STORE, key_store(read_bytes(BUNDLE)))
+    environment[VARIABLE] = options(environment.get(VARIABLE, b""))
 
 
 def ended(text: bytes) -> bytes:

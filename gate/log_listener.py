@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 131072
 
 
-def listen_for_log(loop: Loop, on_line: Callable[[LogLine], None]) -> None:
-    """Listen where squid's configuration says that its log goes."""
-    take_in(loop, listen_on_loopback(ports.LOG), lambda squid: _serve(loop, squid, on_line))
+def listen_for_log(loop: Loop, on_line: Callable[[LogLine], None], *, proxied: bool = False) -> None:
+    """Listen where squid's configuration says that its log goes. `proxied`: everything goes through a proxy."""
+
+    def serve(squid: _socket.socket) -> None:
+        Lines(loop, squid, _LONGEST_LINE, lambda raw: _hand_on(raw, on_line, proxied=proxied))
+
+    take_in(loop, listen_on_loopback(ports.LOG), serve)
 
 
-def _serve(loop: Loop, squid: _socket.socket, on_line: Callable[[LogLine], None]) -> None:
-    Lines(loop, squid, _LONGEST_LINE, lambda raw: _hand_on(raw, on_line))
-
-
-def _hand_on(raw: bytes, on_line: Callable[[LogLine], None]) -> None:
+def _hand_on(raw: bytes, on_line: Callable[[LogLine], None], *, proxied: bool) -> None:
     try:
-        line = parse_line(raw)
+        line = parse_line(raw, proxied=proxied)
     except ValueError as error:
         print(f"bridge: {error}: {raw[:300]!r}", file=sys.stderr, flush=True)
         return

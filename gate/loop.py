@@ -57,6 +57,7 @@ class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
+        self._events: dict[int, int] = {}
         self._leave: Callable[[], None] = _nothing
         # One queue a duration: timers of one duration fall due in the order in which they were set.
         self._timers: dict[float, dict[int, Timer]] = {}
@@ -69,14 +70,19 @@ class Loop:
                 self.forget(descriptor)
         elif known:
             self._handlers[descriptor] = handler
-            self._epoll.modify(descriptor, events)
+            # Most of those who are watched on wait for the same as before: no need to tell the kernel.
+            if self._events[descriptor] != events:
+                self._events[descriptor] = events
+                self._epoll.modify(descriptor, events)
         else:
-            self._handlers[descriptor] = handler
             self._epoll.register(descriptor, events)
+            self._handlers[descriptor] = handler
+            self._events[descriptor] = events
 
     def forget(self, descriptor: int) -> None:
         """Stop watching. To be called before the descriptor is closed; one that is not watched is no error."""
         if self._handlers.pop(descriptor, None) is not None:
+            del self._events[descriptor]
             self._epoll.unregister(descriptor)
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:

@@ -17,7 +17,7 @@ import sys
 from gate.dial import dial
 from gate.loop import READ, Loop, receive
 from gate.names import Names, target_of
-from gate.pump import Farewell, Pump, refuse
+from gate.pump import Farewell, Pump, prepare, refuse
 from gate.resolver import Resolver, ResolverStream, serve_packets
 from gate.verdicts import Verdicts
 
@@ -128,7 +128,7 @@ class Relay:
             if gate is None:
                 self._say_farewell(client, unreachable())
             else:
-                Pump(self._loop, client, gate, self._left)
+                Pump(self._loop, client, gate, self._left, inner=gate)
 
         dial(self._loop, self._gate, DIAL_SECONDS, on_dialled)
 
@@ -171,7 +171,7 @@ class Relay:
 
     def join(self, client: _socket.socket, gate: _socket.socket, first: bytes) -> None:
         """The gate said yes: from here on bytes are copied."""
-        Pump(self._loop, client, gate, self._left, first_to_one=first)
+        Pump(self._loop, client, gate, self._left, first_to_one=first, inner=gate)
 
 
 class Passage:
@@ -358,6 +358,7 @@ def main() -> None:
         sys.exit(f"aisb: relay: {error.strerror}")
     limit = most_clients()
     go_to_background()
+    prepare()
     loop = Loop()
     names = Names()
     resolver = Resolver(names, Verdicts(loop, GATE))

@@ -18,7 +18,7 @@ from gate.listening import listen_at, take_in
 if TYPE_CHECKING:
     from gate.loop import Loop
 
-DESCRIPTOR = 4
+DESCRIPTOR = 5
 PATH = "/run/squid/secrets"
 # Debian's and Ubuntu's number of the user `proxy`; the entrypoint checks it.
 SQUID_UID = 13

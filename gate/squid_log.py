@@ -43,9 +43,11 @@ class LogLine(NamedTuple):
     seconds: float
 
 
-def parse_line(line: bytes) -> LogLine | None:
+def parse_line(line: bytes, *, proxied: bool = False) -> LogLine | None:
     """
     The line as a value; None for one that says nothing about a request.
+
+    `proxied`: everything goes through a proxy, and what comes to nothing does so there.
 
     Raises ValueError for a line that is not in the rendered format.
     """
@@ -57,7 +59,10 @@ def parse_line(line: bytes) -> LogLine | None:
         # The end of a connection on which nothing was asked.
         return None
     reason = _reason(status, outcome, error, mode, said, server, path)
-    failed = "" if reason or not _has_failed(method, status, outcome, error) else _failure(error, server)
+    failed = ""
+    if not reason and (_has_failed(method, status, outcome, error) or (proxied and _is_kept_back(method, status))):
+        # What squid finds in TLS that it opened itself is about the host.
+        failed = Failure.UPSTREAM if proxied and mode != "bump" else _failure(error, server)
     return LogLine(
         run=run_of(source),
         connection=int(number),
@@ -95,6 +100,11 @@ def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:
         return False
     # squid 5 writes 500 about a tunnel that went well.
     return error in UNREACHED or (method == "CONNECT" and (status, outcome) != ("500", "TCP_TUNNEL"))
+
+
+def _is_kept_back(method: str, status: str) -> bool:
+    """Whether a proxy further on refused: no host answers a CONNECT, and none asks for a proxy's password."""
+    return status == "407" or (method == "CONNECT" and status.startswith("4"))
 
 
 def _failure(error: str, server: str) -> str:

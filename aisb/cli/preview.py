@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.request import read_request
-from aisb.cli.run import Place, command_environment_of, identity_of, job_of, question_of, wish_of
+from aisb.cli.request import read_login, read_request
+from aisb.cli.run import Place, command_environment_of, identity_of, job_of, question_of, wish_of, with_proxy
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_of
 from aisb.effects.make_plan import preview_of
-from aisb.effects.run import gate_view, view_of
+from aisb.effects.run import gate_plan_of, gate_view, view_of
 from aisb.effects.session import Session
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
@@ -38,12 +38,16 @@ def preview(split: Split, asked: Request) -> int:
     for note in request.notes:
         say(note)
     variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
-    rendered = preview_of(question_of(request, sources, project, "pasta"), where.cache)
+    login = read_login(request, os.environb)
+    question = question_of(request, sources, project, "pasta")
+    if request.has("dry-run") or request.has("print-squid"):
+        question = with_proxy(question, request)
+    rendered = preview_of(question, where.cache)
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
         place = Place(project, sources.policy_directory)
-        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
+        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)._replace(login=login)
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables)]
     answer("".join(texts))
     return 0
@@ -52,13 +56,15 @@ def preview(split: Split, asked: Request) -> int:
 def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
     gated = plan.net == "allow"
     runtime = job.directories.runtime
-    gate = f"{runtime}/g/{plan.gate_key[:12]}"
+    gate_plan = gate_plan_of(job, plan, _RUN)
+    gate = f"{runtime}/g/{gate_plan.short}"
     session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     files = [f"{session.files}/{name}" for name in sorted(plan.session_files)]
     files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
     return dry_run_lines(
         files=files,
-        gate=gate_argv(gate_view(job, plan, gate)) if gated else (),
+        gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),
+        has_login=bool(gate_plan.login),
         sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)))),
         variables=[os.fsdecode(name) for name in command_environment_of(plan, variables)],
     )

@@ -24,7 +24,7 @@ from aisb.domain.limits import BUILT_IN_CAPS, read_limits
 from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
 from aisb.domain.variables import FLAG as ENV_FLAG
-from aisb.domain.variables import Given, parse_variable, strongest_of
+from aisb.domain.variables import Given, is_name, parse_variable, strongest_of
 from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
@@ -53,7 +53,7 @@ _BUILT_IN = Layer(
     {},
 )
 # Of these the printed policy says where they were written.
-_ORIGINS = (NET, "base-image", "ca-bundle")
+_ORIGINS = (NET, "base-image", "ca-bundle", "proxy")
 
 
 class Request(NamedTuple):
@@ -108,6 +108,7 @@ def read_request(
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
+    _refuse_a_password_without_proxy(scalars)
     given = _given(added(layers, "env"), filed)
     names = tuple(Setting(item.shown(), item.origin) for item in given)
     limits = read_limits(layers)
@@ -180,7 +181,7 @@ def _environment(environ: Mapping[str, str]) -> Layer:
 
 
 def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:
-    for name in ("allow", "policy"):
+    for name in ("allow", "policy", "proxy", "proxy-auth"):
         if net.value != ALLOW and split.values(name):
             raise UsageError(f"--{name} has no meaning under {_mode(net)}", hint=_way_out(net))
 
@@ -223,7 +224,49 @@ def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
         node_origin=_node_origin(scalars.get("node-source")),
         idle_seconds=_seconds(scalars["gate-idle"]),
         origins=tuple((key.replace("-", "_"), scalars[key].origin) for key in _ORIGINS if key in scalars),
+        proxy=_proxy(scalars) if scalars[NET].value == ALLOW else "",
+        proxy_auth=_proxy_variable(scalars) if scalars[NET].value == ALLOW else "",
     )
+
+
+def _proxy(scalars: Mapping[str, Setting]) -> str:
+    setting = scalars.get("proxy")
+    if setting is None:
+        return ""
+    from aisb.domain.upstream import parse_upstream
+
+    return parse_upstream(setting.value, setting.named("proxy")).url
+
+
+def _proxy_variable(scalars: Mapping[str, Setting]) -> str:
+    setting = scalars.get("proxy-auth")
+    if setting is None:
+        return ""
+    if not is_name(setting.value):
+        # Not repeated: it may be what the variable was to hold.
+        what = f"{setting.named('proxy-auth')}: this is not the name of a variable"
+        raise UsageError(what, hint="write: --proxy-auth VAR, where VAR holds user:password")
+    return setting.value
+
+
+def _refuse_a_password_without_proxy(scalars: Mapping[str, Setting]) -> None:
+    setting = scalars.get("proxy-auth")
+    if setting is not None and "proxy" not in scalars:
+        raise UsageError(f"{setting.named('proxy-auth')}: there is no proxy", hint="add: --proxy https://HOST:PORT")
+
+
+def read_login(request: Request, environ: Mapping[bytes, bytes]) -> str:
+    """What the gate says to its proxy, encoded, "" where nothing is to be said. Raises UsageError for what is none."""
+    variable = request.wanted.proxy_auth
+    if not variable:
+        return ""
+    from aisb.domain.upstream import encoded_login
+
+    named = f"{request.origin('proxy-auth')} {variable}"
+    value = environ.get(os.fsencode(variable))
+    if value is None:
+        raise UsageError(f"{named}: this variable is not set", hint=f"export {variable}=user:password first")
+    return encoded_login(value, named)
 
 
 def path_of(setting: Setting | None) -> str:

@@ -7,15 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_verb, strange_variables
+from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
-from aisb.cli.request import Request, read_request
+from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
-from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
+from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
@@ -28,7 +28,7 @@ from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, denial_lines, learn_lines, limit_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, learn_lines, limit_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,10 +63,19 @@ class Done(NamedTuple):
     shop: Workshop
 
 
-def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None = None) -> int:
-    """Do what the command line says. `then` is called at the end of the run, before its last words."""
+def run(
+    split: Split,
+    verbs: frozenset[str],
+    on_project: Callable[[str], None] = lambda _project: None,
+    on_end: Callable[[Done], None] = lambda _done: None,
+) -> int:
+    """
+    Do what the command line says.
+
+    Of a run, not of a preview: `on_project` is called with the project once it is known and before anything is started,
+    `on_end` at the end of the run and before its last words.
+    """
     clock = Clock()
-    refuse_a_near_verb(split, verbs)
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
@@ -84,6 +93,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     where = directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     need_own_imports_here(project)
+    on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
     request = read_request(split, os.environ, sources.layers, sources.variables)
     _be_strict(split, request)
@@ -94,7 +104,7 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     ):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
+    return _run(request, sources, project, where, runner, clock, on_end)
 
 
 def wish_of(request: Request, project: str) -> Wish:
@@ -126,7 +136,7 @@ def _run(
     where: Directories,
     runner: Runner,
     clock: Clock,
-    then: Callable[[Done], None],
+    on_end: Callable[[Done], None],
 ) -> int:
     variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
     secrets = b""
@@ -135,6 +145,7 @@ def _run(
         from aisb.effects.inject import prepare
 
         variables, secrets = prepare(request.wanted.injections, variables, os.environb, request.command)
+    login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host) if request.wanted.net != "none" else ""
@@ -142,12 +153,12 @@ def _run(
     unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
-    question = question_of(request, sources, project, network)
+    question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
     job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
-    job = job._replace(secrets=secrets)
+    job = job._replace(secrets=secrets, login=login)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -160,8 +171,8 @@ def _run(
     except Unavailable:
         need_gate_network(request, shop)
         raise
-    then(Done(job, plan, ended, shop))
-    return _finish(request, ended, clock)
+    on_end(Done(job, plan, ended, shop))
+    return _finish(request, ended, clock, question)
 
 
 def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
@@ -260,6 +271,17 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
     return look_around(request.wanted, sources, project=project, network=network, ca_origin=request.origin("ca-bundle"))
 
 
+def with_proxy(question: Question, request: Request) -> Question:
+    """The question with where its proxy is, looked up. Raises Unavailable where a gate cannot get there."""
+    if not request.wanted.proxy:
+        return question
+    # What looks up a name takes time to import, and few runs need it.
+    from aisb.effects.upstream import find_upstream
+
+    found = find_upstream(request.wanted.proxy, request.origin("proxy"), question.network, question.host_addresses)
+    return question._replace(proxy_addresses=found)
+
+
 def progress(request: Request) -> Report:
     """Where a build says how far it is."""
     return Silence() if request.has("quiet") else Progress(write_stderr, terminal=sys.stderr.isatty())
@@ -294,14 +316,14 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         names=plan.names,
         addresses=plan.addresses,
         host_ports=len(plan.host_ports),
-        gate=os.path.basename(gate.directory) if gate else "",
+        gate=gate.short if gate else "",
         warm=gate is not None and gate.warm,
         learn=plan.learn,
     )
     mounted, reachable = start_lines(view)
     if not quiet:
         say(mounted)
-    for line in learn_lines() if plan.learn else ():
+    for line in learn_lines(proxied="peers" in plan.gate_files) if plan.learn else ():
         say(line)
     if not quiet or plan.net == "full":
         say(reachable)
@@ -309,9 +331,12 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(note)
 
 
-def _finish(request: Request, ended: Ended, clock: Clock) -> int:
+def _finish(request: Request, ended: Ended, clock: Clock, question: Question) -> int:
     if not request.has("quiet"):
-        for line in denial_lines(ended.audit):
+        # Imported already, while the sandbox started.
+        from aisb.render.denials import denial_lines
+
+        for line in denial_lines(ended.audit, new_resolvers=question.name_servers != name_servers()):
             say(line)
     for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
         say(line)

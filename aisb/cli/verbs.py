@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stdout
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
+from aisb.cli.hints import line_of
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.options import BY_FLAG
@@ -257,7 +259,7 @@ def run_verb(verb: str, words: list[str]) -> int:
         with redirect_stdout(io.StringIO()) as printed:
             code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
-        raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=_see(verb, words)) from error
+        raise UsageError(f"{_named(verb, words)}: {_sentence(str(error))}", hint=_hint(verb, words)) from error
     answer(printed.getvalue())
     # What a verb leaves to be done prints as it goes.
     done = code() if callable(code) else code
@@ -270,19 +272,33 @@ def _refuse_nothing(verb: str, words: list[str]) -> None:
         flag = word[:-1] if word.startswith("--") and word.endswith("=") else before if before.startswith("--") else ""
         if not word or word == f"{flag}=":
             raise UsageError(
-                f"aisb {verb}: {flag or 'an argument'} is empty",
+                f"{_named(verb, words)}: {flag or 'an argument'} is empty",
                 hint=f"an empty variable? {_see(verb, words)}",
             )
 
 
-def _see(verb: str, words: list[str]) -> str:
-    """Where it is said how the verb, or the one below it, is written."""
+def _named(verb: str, words: list[str]) -> str:
+    """The verb, or the one below it, as it is typed."""
     below = words[:1] if verb == "policy" and words[:1] and words[0] in _POLICY_WORDS else []
-    return f"see: {' '.join(['aisb', verb, *below])} --help"
+    return " ".join(["aisb", verb, *below])
+
+
+def _see(verb: str, words: list[str]) -> str:
+    """Where it is said how it is written."""
+    return f"see: {_named(verb, words)} --help"
+
+
+def _hint(verb: str, words: list[str]) -> str:
+    """The line that was meant, where it is one of the words below a verb that is wrong; else where to look."""
+    if verb != "policy" or not words or words[0] in _POLICY_WORDS:
+        return _see(verb, words)
+    near = get_close_matches(words[0].lower(), _POLICY_WORDS, n=1)
+    return f"write: {line_of('aisb', verb, near[0], *words[1:])}" if near else _see(verb, words)
 
 
 def _sentence(text: str) -> str:
     """What was wrong, in the words of the rest of aisb where typer's are known."""
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
-    return text.removesuffix(".")
+    # The word that was meant stands in the hint, in a line of its own.
+    return text.partition(". Did you mean ")[0].removesuffix(".")

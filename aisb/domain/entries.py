@@ -21,7 +21,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aisb.domain.addresses import AddressEntry, Network, carries_v4
+from aisb.domain.addresses import AddressEntry, Network, carries_v4, is_probe
 from aisb.domain.entry_kinds import (
     ADDRESS_FORMS,
     HOST_PORT_FORM,
@@ -213,6 +213,8 @@ def _why_no_destination(network: Network, address: str) -> str:
         return "these are IPv4 addresses in IPv6 clothes"
     if network.is_multicast or network.network_address.is_unspecified:
         return f"{address} is no address to connect to"
+    if is_probe(network):
+        return "by refusing this address each start proves that it is closed"
     return ""
 
 

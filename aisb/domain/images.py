@@ -85,6 +85,7 @@ SANDBOX_PROGRAMS = _gate(
     "__init__",
     "dial",
     "dns",
+    "java",
     "launcher",
     "loop",
     "names",

@@ -79,6 +79,15 @@ OPTIONS = (
         NETWORK,
         _ANYWHERE,
     ),
+    Option(
+        "proxy",
+        VALUE,
+        "URL",
+        "the proxy that everything goes through: https://HOST:PORT or http://HOST:PORT",
+        NETWORK,
+        _ANYWHERE,
+    ),
+    Option("proxy-auth", VALUE, "VAR", "the variable that holds user:password for it", NETWORK, _ANYWHERE),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
     Option(
         "env",

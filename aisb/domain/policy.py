@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aisb.domain.presets import Registries
 
 _FLAG = "--allow"
+_PROXY = "--proxy"
 _NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
 
 
@@ -65,6 +66,9 @@ class Policy:
     learn: bool = False
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
+    # The URL of the proxy that everything goes through, and the variable with its user and password; "" without.
+    proxy: str = ""
+    proxy_auth: str = ""
 
     @cached_property
     def gathered(self) -> Gathered:
@@ -140,7 +144,17 @@ def _parse_sourced(argument: str, origin: str) -> list[Entry]:
 
 
 def need_entries(policy: Policy) -> Policy:
-    """The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for."""
+    """
+    The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for.
+
+    So are rules behind a proxy that is spoken to in TLS: squid opens no TLS inside of TLS.
+    """
+    if policy.proxy.startswith("https://") and policy.egress.rules:
+        raise UsageError(
+            f"{policy.origins.get('proxy', _PROXY)} {policy.proxy}: the gate cannot read the requests to "
+            f"{policy.egress.rules[0].host} through a proxy that it speaks TLS to",
+            hint="give the proxy as http://HOST:PORT, or allow the host without methods and paths",
+        )
     if policy.net == ALLOW and not policy.allow and not policy.hosts and not policy.learn:
         raise UsageError(
             "nothing is allowed yet: name the hosts that the agent may reach",

@@ -7,7 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from aisb.domain.rules import CUT_OFF, PROBED, Reason
+from aisb.domain.names import PROBED
+from aisb.domain.verdict import CUT_OFF, Reason
 from aisb.errors import UsageError
 
 _AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")

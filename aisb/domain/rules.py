@@ -33,7 +33,7 @@ from aisb.domain.names import (
     NameEntry,
 )
 from aisb.domain.proposals import entry_for, is_public
-from aisb.domain.verdict import CUT_OFF, LEARNED, SENTENCES, Failure, Reason, Verdict
+from aisb.domain.verdict import CLOSED, CUT_OFF, LEARNED, SENTENCES, Failure, Reason, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # The engine and the words in which it is asked and answers.
 __all__ = [
     "BELOW",
+    "CLOSED",
     "CUT_OFF",
     "EXACT",
     "HOST_NAME",
@@ -69,10 +70,6 @@ __all__ = [
     "entry_for",
     "honest_request",
 ]
-
-
-# In the words of a refusal.
-CLOSED = "the user has closed it for this run"
 
 
 class Engine:

@@ -29,6 +29,8 @@ class Reason:
 
 # The rule of what is allowed only to learn of it.
 LEARNED = "aisb learn"
+# In the words of a refusal.
+CLOSED = "the user has closed it for this run"
 # The method of the last line of a record that is full.
 CUT_OFF = "AUDIT"
 
@@ -39,6 +41,7 @@ class Failure:
     UNRESOLVED = "unresolved"
     UNANSWERED = "unanswered"
     UNTRUSTED = "untrusted"
+    UPSTREAM = "upstream"
 
 
 SENTENCES = {
@@ -58,6 +61,7 @@ SENTENCES = {
     Failure.UNRESOLVED: "is allowed, but its name does not resolve",
     Failure.UNANSWERED: "is allowed, but does not answer",
     Failure.UNTRUSTED: "is allowed, but the gate, which reads the requests to it, does not trust its certificate",
+    Failure.UPSTREAM: "is allowed, but the proxy that everything goes through did not pass it on",
 }
 
 

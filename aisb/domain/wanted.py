@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
-    `learn` is the verb's: nothing else can ask for it. `limits` are the caps, each with where it was written;
-    `injections` say which variable goes where, and hold no value.
+    `learn` is the verb's: nothing else can ask for it. `proxy` is a URL, and `proxy_auth` the name of a variable: its
+    value is no part of a plan. `limits` are the caps, each with where it was written; `injections`
+    say which variable goes where, and hold no value.
     """
 
     net: str
@@ -27,6 +28,8 @@ class Wanted(NamedTuple):
     idle_seconds: int
     origins: tuple[tuple[str, str], ...] = ()
     learn: bool = False
+    proxy: str = ""
+    proxy_auth: str = ""
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
 

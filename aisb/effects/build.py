@@ -30,11 +30,12 @@ from aisb.effects.hold import DETACHED, HELD, hold
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.node import need_node
+from aisb.effects.own_folder import own_folder
 from aisb.effects.process import Command, run_ok
 from aisb.effects.progress import step
 from aisb.effects.registries import look_for_registries
 from aisb.effects.state import write_whole
-from aisb.effects.workshop import Workshop, alone, own_folder
+from aisb.effects.workshop import Workshop, alone
 from aisb.errors import Unavailable
 from aisb.render.images import (
     CONTAINERFILE,

@@ -14,14 +14,15 @@ import os
 import selectors
 import socket
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
+from aisb.effects.sealed import sealed
 from aisb.effects.signals import interrupt_postponed
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import AisbError, Unavailable
-from aisb.render.gate import OF_ONE_RUN, gate_name
+from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,8 @@ START_SECONDS = 20.0
 ANSWER_SECONDS = 10.0
 LOCK_SECONDS = 20.0
 _LOG_LINES = 20
+# In the directory of a gate that belongs to one run.
+_OWNER = "owner"
 
 
 class GatePlan(NamedTuple):
@@ -38,6 +41,11 @@ class GatePlan(NamedTuple):
     key: str
     image: str
     files: Mapping[str, str]
+    # The run that it belongs to, and what it is told on a descriptor for that run alone; "" where it is shared.
+    owner: str = ""
+    login: str = ""
+    # What it puts into requests, in memory alone.
+    secrets: bytes = b""
 
     @property
     def short(self) -> str:
@@ -47,7 +55,7 @@ class GatePlan(NamedTuple):
     @property
     def container(self) -> str:
         """The container's name."""
-        return gate_name(self.key)
+        return gate_name(self.key, self.owner)
 
 
 class Gate(NamedTuple):
@@ -56,30 +64,29 @@ class Gate(NamedTuple):
     directory: str
     lock: int
     warm: bool
+    key: str = ""
+
+    @property
+    def short(self) -> str:
+        """What the start lines show."""
+        return self.key[:12]
 
 
-def need_gate(
-    plan: GatePlan,
-    runtime: str,
-    runner: Runner,
-    argv_of: Callable[[str], tuple[str, ...]],
-    secrets: int | None = None,
-) -> Gate:
-    """
-    The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it.
-
-    `secrets` is a memory file that a gate of one run is handed.
-    """
+def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[str], tuple[str, ...]]) -> Gate:
+    """The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it."""
     directory = _prepare(plan, runtime)
     lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
     try:
+        if plan.owner:
+            # For whoever clears up: this gate is nobody's but that run's.
+            _write_public(f"{directory}/{_OWNER}", plan.owner)
         if _answers(directory):
-            return Gate(directory, lock, warm=True)
+            return Gate(directory, lock, warm=True, key=plan.key)
         start = _lock(f"{directory}/start", fcntl.LOCK_EX)
         try:
             if _answers(directory):
-                return Gate(directory, lock, warm=True)
-            _start(plan, directory, runner, argv_of(directory), secrets)
+                return Gate(directory, lock, warm=True, key=plan.key)
+            _start(plan, directory, runner, argv_of(directory))
         except KeyboardInterrupt:
             _abandon(plan, lock, runner, argv_of(directory)[0])
             raise
@@ -88,49 +95,7 @@ def need_gate(
     except BaseException:
         os.close(lock)
         raise
-    return Gate(directory, lock, warm=False)
-
-
-def remove_gate(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:
-    """End the gate of one run, whatever state it is in, and leave nothing of it."""
-    with suppress(AisbError):
-        runner.run(_removal(plan, podman))
-    remove_directory(directory)
-
-
-def deserted_gates(runtime: str) -> list[str]:
-    """The directories of gates that belonged to one run and have ended."""
-    try:
-        names = sorted(os.listdir(f"{runtime}/g"))
-    except FileNotFoundError:
-        return []
-    own = [f"{runtime}/g/{name}" for name in names if os.path.exists(f"{runtime}/g/{name}/conf/{OF_ONE_RUN}")]
-    return [directory for directory in own if _is_free(f"{directory}/lock")]
-
-
-def _is_free(path: str) -> bool:
-    """Whether neither a run nor a gate holds the lock; of one that is just being made nobody can say yet."""
-    try:
-        if time.time() - os.stat(path).st_mtime < START_SECONDS:
-            return False
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def remove_directory(directory: str) -> None:
-    """Remove a gate's directory; a part that is gone already is no trouble."""
-    # Imported at a run's end, when nobody waits for a start.
-    import shutil
-
-    shutil.rmtree(directory, ignore_errors=True)
+    return Gate(directory, lock, warm=False, key=plan.key)
 
 
 def open_run(gate: Gate, run: str) -> None:
@@ -167,6 +132,45 @@ def _read_line(control: socket.socket) -> bytes:
             raise OSError("it hung up")
         data += piece
     return data
+
+
+def end_gate(plan: GatePlan, gate: Gate, runner: Runner, podman: str) -> None:
+    """Take away a gate that belongs to the run that is over, with its directory."""
+    with interrupt_postponed():
+        with suppress(AisbError):
+            runner.run(_removal(plan, podman))
+        _remove_tree(gate.directory)
+        os.close(gate.lock)
+
+
+def _remove_tree(directory: str) -> None:
+    # Few runs have a gate of their own, and the module costs each start some milliseconds.
+    from shutil import rmtree
+
+    rmtree(directory, ignore_errors=True)
+
+
+def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
+    """
+    Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock.
+
+    `tidy` takes away what runs have left in a directory of theirs.
+    """
+    parent = f"{runtime}/g"
+    for name in os.listdir(parent) if os.path.isdir(parent) else ():
+        directory = f"{parent}/{name}"
+        if not os.path.exists(f"{directory}/{_OWNER}"):
+            continue
+        with suppress(OSError):
+            lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                tidy(f"{directory}/r")
+                # What is not moved to a run's record yet stays until it is.
+                if not os.listdir(f"{directory}/r"):
+                    _remove_tree(directory)
+            finally:
+                os.close(lock)
 
 
 def _prepare(plan: GatePlan, runtime: str) -> str:
@@ -235,13 +239,13 @@ def _answers(directory: str) -> bool:
     return True
 
 
-def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...], secrets: int | None) -> None:
+def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]) -> None:
     """Start the container and wait until the gate says that it is proved."""
     _remove_leftovers(plan, directory, runner, argv[0])
     ready, theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        with interrupt_postponed():
-            _run_detached(argv, [theirs] if secrets is None else [theirs, secrets], runner)
+        with interrupt_postponed(), _told(plan) as told:
+            _run_detached(argv, (theirs, *told), runner)
         os.close(theirs)
         theirs = -1
         said = _await_line(ready, START_SECONDS)
@@ -268,44 +272,68 @@ def _removal(plan: GatePlan, podman: str) -> Command:
     return Command(argv=argv, timeout_seconds=30, new_session=True)
 
 
-def _run_detached(argv: tuple[str, ...], handed: list[int], runner: Runner) -> None:
+@contextmanager
+def _told(plan: GatePlan) -> Iterator[tuple[int, ...]]:
     """
-    `podman run --detach` with the readiness pipe as descriptor 3, and as 4 the secrets of a gate that has some.
+    Descriptors from which a gate of one run reads, once, a password and what it puts into requests.
+
+    None for a gate that is shared: it is told nothing.
+    """
+    if not plan.owner:
+        yield ()
+        return
+    with ExitStack() as stack:
+        read, write = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, read)
+        # Short enough for the pipe to take at once.
+        os.write(write, f"{plan.login}\n".encode("ascii"))
+        os.close(write)
+        told = [read]
+        if plan.secrets:
+            told.append(sealed(plan.secrets))
+            stack.callback(os.close, told[-1])
+        yield tuple(told)
+
+
+def _run_detached(argv: tuple[str, ...], descriptors: tuple[int, ...], runner: Runner) -> None:
+    """
+    `podman run --detach` with the readiness pipe as descriptor 3, and what the gate is told from number 4 on.
 
     In a session of its own: podman 4 leaves slirp4netns in the caller's, where a Ctrl-C meant for one
     run would take the network from all runs of the gate.
     """
-    with _from_3_on(handed) as descriptors:
-        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=descriptors, new_session=True))
+    with _from_3_upward(descriptors) as numbers:
+        run_ok(runner, Command(argv=argv, timeout_seconds=START_SECONDS, pass_fds=numbers, new_session=True))
 
 
 @contextmanager
-def _from_3_on(handed: list[int]) -> Iterator[tuple[int, ...]]:
-    """podman hands on descriptors by number, from 3 upward: these have those numbers for a moment."""
-    numbers = tuple(range(3, 3 + len(handed)))
-    # All are out of the way before the first one takes its number, which may be another's.
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in handed]
-    saved = [_moved_away(number) for number in numbers]
-    for source, number in zip(moved, numbers, strict=True):
-        os.dup2(source, number, inheritable=False)
-    try:
-        yield numbers
-    finally:
-        for descriptor, number in zip(saved, numbers, strict=True):
-            os.close(number)
-            if descriptor >= 0:
-                os.dup2(descriptor, number, inheritable=False)
-                os.close(descriptor)
-        for descriptor in moved:
-            os.close(descriptor)
+def _from_3_upward(descriptors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """podman hands on descriptors by number, from 3 upward: for a moment these have to be the first ones."""
+    with ExitStack() as stack:
+        # Out of the way first: one may stand where another is to be.
+        copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in descriptors]
+        for copy in copies:
+            stack.callback(os.close, copy)
+        for number, copy in enumerate(copies, 3):
+            stack.enter_context(_as_number(copy, number))
+        yield tuple(range(3, 3 + len(copies)))
 
 
-def _moved_away(number: int) -> int:
-    """A copy of what has this number, -1 where nothing has."""
+@contextmanager
+def _as_number(descriptor: int, number: int) -> Iterator[None]:
     try:
-        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
+        saved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10)
     except OSError:
-        return -1
+        saved = -1
+    os.dup2(descriptor, number, inheritable=False)
+    try:
+        yield
+    finally:
+        if saved >= 0:
+            os.dup2(saved, number, inheritable=False)
+            os.close(saved)
+        else:
+            os.close(number)
 
 
 def _remove_leftovers(plan: GatePlan, directory: str, runner: Runner, podman: str) -> None:

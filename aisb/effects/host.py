@@ -199,6 +199,16 @@ def _has_range(lines: Iterable[str], owners: tuple[str, str]) -> bool:
     )
 
 
+def name_servers(path: str = "/etc/resolv.conf") -> tuple[str, ...]:
+    """
+    The name servers of this host, in the order in which they are asked.
+
+    A gate is given them as it starts, and pasta goes on handing its questions to the first one of that time.
+    """
+    lines = (read_if_there(path) or b"").decode("ascii", "replace").splitlines()
+    return tuple(words[1] for words in map(str.split, lines) if words[:1] == ["nameserver"] and len(words) > 1)
+
+
 def host_addresses() -> tuple[str, ...]:
     """
     The addresses of this host's interfaces, sorted: the gate may not dial them.

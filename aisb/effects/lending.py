@@ -14,9 +14,9 @@ from aisb.domain.apt import AptSource, lent_settings, parse_sources, render_sour
 from aisb.domain.certificates import find_certificates
 from aisb.domain.npmrc import certificate_files, merge_npmrc
 from aisb.effects.host import find_program
+from aisb.effects.own_folder import own_folder
 from aisb.effects.process import Command
 from aisb.effects.state import read_if_there
-from aisb.effects.workshop import own_folder
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from aisb.domain.net import ALLOW, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
 from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets
+from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
@@ -28,6 +29,7 @@ from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES, session_targets
 from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
+from aisb.render.gate_upstream import WayOut, peer_lines
 from aisb.render.images import containerfile, image_names
 from aisb.render.seccomp import seccomp_json
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from aisb.effects.plan import Question
     from aisb.effects.workshop import Workshop
 
+# A gate that belongs to a run has no other to wait for. The run holds its lock from before its start.
+OWN_IDLE_SECONDS = 2
 SECCOMP_HINT = "install it: apt-get install golang-github-containers-common (podman recommends it)"
 
 
@@ -66,6 +70,8 @@ def read_policy(question: Question) -> Policy:
         learn=wanted.learn,
         limits=wanted.limits,
         injections=tuple(Injected(*item) for item in wanted.injections),
+        proxy=wanted.proxy,
+        proxy_auth=wanted.proxy_auth,
     )
 
 
@@ -127,10 +133,11 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         seccomp=seccomp,
         session_files=session_files(policy, question),
         gate_files=gate_conf,
-        gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        gate_key=_gate_key_of(gate_conf, images, question) if gate_conf else "",
         origins=origins_json(policy) if gate_conf else "",
         learn=policy.learn,
         notes=policy_notes(policy),
+        own_gate=bool(policy.proxy_auth or policy.injections),
     )
 
 
@@ -166,14 +173,30 @@ def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, s
         egress=policy.egress,
         host_addresses=question.host_addresses,
         seccomp=seccomp,
-        idle_seconds=question.wanted.idle_seconds,
+        idle_seconds=OWN_IDLE_SECONDS if policy.proxy_auth else question.wanted.idle_seconds,
         roots=question.ca_text,
+        way_out=_way_out(policy, question),
     )
 
 
-def gate_key(files: dict[str, str], image: str, network: str) -> str:
-    """What a gate is shared by: all that decides what it lets through, the image with its programs included."""
-    material = json.dumps([sorted(files.items()), image, network])
+def _way_out(policy: Policy, question: Question) -> WayOut | None:
+    if not policy.proxy:
+        return None
+    upstream = parse_upstream(policy.proxy, "--proxy")
+    own_roots = bool(question.ca_text)
+    return WayOut(upstream, question.proxy_addresses, has_login=bool(policy.proxy_auth), own_roots=own_roots)
+
+
+def _gate_key_of(files: dict[str, str], images: ImageNames, question: Question) -> str:
+    return gate_key(files, images.gate, question.network, question.name_servers)
+
+
+def gate_key(files: dict[str, str], image: str, network: str, name_servers: tuple[str, ...] = ()) -> str:
+    """
+    What a gate is shared by: all that decides what it lets through, the image with its programs included, and whom it
+    asks for names: in another network a run has another gate.
+    """
+    material = json.dumps([sorted(files.items()), image, network, name_servers])
     return hashlib.sha256(material.encode()).hexdigest()
 
 
@@ -236,7 +259,12 @@ def _squid_text(policy: Policy, question: Question) -> str:
     if policy.net != ALLOW:
         raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
     egress = policy.egress
-    return squid_conf(egress, question.host_addresses) + _commented(allowlist(egress.listed_names))
+    way_out = _way_out(policy, question)
+    text = squid_conf(
+        egress, question.host_addresses, own_roots=bool(question.ca_text and egress.rules), way_out=way_out
+    )
+    peers = _commented("peers", peer_lines(way_out)) if way_out else ""
+    return text + peers + _commented("allowlist", allowlist(egress.listed_names))
 
 
 def _recorded(question: Question, cache: str) -> ImageInputs:
@@ -252,5 +280,5 @@ def _seccomp_or_nothing() -> str:
     return seccomp_text() if find_seccomp() else ""
 
 
-def _commented(allowlist_text: str) -> str:
-    return "".join(f"# allowlist: {line}\n" for line in allowlist_text.splitlines())
+def _commented(name: str, text: str) -> str:
+    return "".join(f"# {name}: {line}\n" for line in text.splitlines())

@@ -10,9 +10,10 @@ from aisb.domain.images import NODE_VERSION, NPM, NPM_VERSION, NodePin, PinnedBa
 from aisb.effects.hold import DETACHED, HELD, hold
 from aisb.effects.host import find_program
 from aisb.effects.lending import lend
+from aisb.effects.own_folder import own_folder
 from aisb.effects.process import Command
 from aisb.effects.progress import step
-from aisb.effects.workshop import own_folder, sha256_of
+from aisb.effects.workshop import sha256_of
 from aisb.errors import Unavailable
 from aisb.render.argv import Mount
 

@@ -39,6 +39,8 @@ class Plan(NamedTuple):
     origins: str
     learn: bool
     notes: tuple[str, ...]
+    # The gate holds a password: it belongs to one run.
+    own_gate: bool = False
 
 
 class Question(NamedTuple):
@@ -62,6 +64,8 @@ class Question(NamedTuple):
     allow_files: tuple[SourceFile, ...] = ()
     policy_files: tuple[SourceFile, ...] = ()
     policy_directory: bool = False
+    proxy_addresses: tuple[str, ...] = ()
+    name_servers: tuple[str, ...] = ()
 
 
 def digest(question: Question) -> str:

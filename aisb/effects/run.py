@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
-from aisb.effects.gate import (
-    Gate,
-    GatePlan,
-    close_run,
-    deserted_gates,
-    need_gate,
-    open_run,
-    remove_directory,
-    remove_gate,
-)
+from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
+from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
     close_session,
@@ -35,7 +28,7 @@ from aisb.effects.session import (
 )
 from aisb.effects.signals import held, let_through
 from aisb.effects.state import make_private, read_if_there, write_whole
-from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
+from aisb.effects.supervise import Outcome, Wiring, run_attached
 from aisb.errors import AisbError, CommandError, Unprotected
 from aisb.render.argv import (
     HOME_TARGET,
@@ -47,7 +40,7 @@ from aisb.render.argv import (
     sandbox_argv,
     session_mounts,
 )
-from aisb.render.gate import NETWORKS, GateView, gate_argv, own_key
+from aisb.render.gate import NETWORKS, GateView, gate_argv
 from aisb.render.identity import environment_block
 
 if TYPE_CHECKING:
@@ -85,10 +78,12 @@ class Job(NamedTuple):
     environment: Mapping[bytes, bytes]
     stdin: bool
     terminal: bool
+    # User and password for the proxy, encoded: for the gate alone.
+    login: str = ""
+    # What the run's gate puts into requests: for the gate alone too.
+    secrets: bytes = b""
     limits: tuple[Limit, ...] = ()
     timeout_seconds: int = 0
-    # What the run's gate puts into requests, never to be written anywhere; its gate is nobody else's then.
-    secrets: bytes = b""
 
 
 class Ended(NamedTuple):
@@ -130,11 +125,8 @@ def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | Non
     """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
     need_home(job, runner)
     make_private(job.directories.runtime)
-    remove_own_gates(job, runner)
     run = new_run_id()
-    if job.secrets:
-        plan = plan._replace(gate_key=own_key(plan.gate_key, run))
-    with _gate(plan, job, runner) as gate:
+    with _gate(plan, job, run, runner) as gate:
         parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
         sweep(parent, job, gate, runner)
         files = plan.session_files | identities(job)
@@ -164,16 +156,21 @@ def _attached(
     descriptor: int,
     remove: Callable[[], None],
 ) -> Outcome:
-    labels = run_labels(session.run, job.project, plan.gate_key if gate else "")
+    labels = run_labels(session.run, job.project, gate.key if gate else "")
     variables = sealed(environment_block(job.environment))
     lock = gate.lock if gate else None
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
         runner.announce(argv)
         wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal, job.timeout_seconds)
-        return run_attached(argv, wiring, remove)
+        return run_attached(argv, wiring, remove, _prepare_the_end)
     finally:
         os.close(variables)
+
+
+def _prepare_the_end() -> None:
+    """Import what the end of a run needs, while its sandbox starts: its caller would wait for it later."""
+    import aisb.render.denials  # noqa: F401
 
 
 def _remove(command: Command, runner: Runner) -> None:
@@ -182,45 +179,33 @@ def _remove(command: Command, runner: Runner) -> None:
 
 
 @contextlib.contextmanager
-def _gate(plan: Plan, job: Job, runner: Runner) -> Iterator[Gate | None]:
+def _gate(plan: Plan, job: Job, run: str, runner: Runner) -> Iterator[Gate | None]:
     if plan.net != "allow":
         yield None
         return
+    gate_plan = gate_plan_of(job, plan, run)
 
     def argv(directory: str) -> tuple[str, ...]:
-        return gate_argv(gate_view(job, plan, directory))
+        return gate_argv(gate_view(job, gate_plan, directory))
 
-    made_of = GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
-    with _secrets(job) as secrets:
-        gate = need_gate(made_of, job.directories.runtime, runner, argv, secrets)
+    # Those of runs whose aisb was killed.
+    drop_own_gates(job.directories.runtime, lambda parent: sweep(parent, job, None, runner))
+    gate = need_gate(gate_plan, job.directories.runtime, runner, argv)
     try:
         yield gate
     finally:
-        os.close(gate.lock)
-        if job.secrets:
-            remove_gate(made_of, gate.directory, runner, job.podman)
+        if gate_plan.owner:
+            end_gate(gate_plan, gate, runner, job.podman)
+        else:
+            os.close(gate.lock)
 
 
-@contextlib.contextmanager
-def _secrets(job: Job) -> Iterator[int | None]:
-    """A memory file with the secrets for the gate, None where it needs none."""
-    if not job.secrets:
-        yield None
-        return
-    descriptor = sealed(job.secrets)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def remove_own_gates(job: Job, runner: Runner) -> None:
-    """Take away what gates of one run left behind whose aisb and guardian were both killed."""
-    for directory in deserted_gates(job.directories.runtime):
-        for session in orphans(f"{directory}/r"):
-            _remove(remove_command(job.podman, session.run), runner)
-            _tidy(None, session, job.directories.state)
-        remove_directory(directory)
+def gate_plan_of(job: Job, plan: Plan, run: str) -> GatePlan:
+    """The gate of a run: one that is shared by all that want the same, or its own where it holds a secret."""
+    if not plan.own_gate:
+        return GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
+    key = hashlib.sha256(f"{plan.gate_key} {run}".encode()).hexdigest()
+    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login, job.secrets)
 
 
 def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
@@ -275,9 +260,9 @@ def project_identity(project: str) -> str:
     return f"{status.st_dev} {status.st_ino}\n"
 
 
-def gate_view(job: Job, plan: Plan, directory: str) -> GateView:
+def gate_view(job: Job, plan: GatePlan, directory: str) -> GateView:
     """What the argv of the run's gate is made of."""
-    return GateView(job.podman, plan.gate_image, plan.gate_key, job.gate_network, directory, bool(job.secrets))
+    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner, bool(plan.secrets))
 
 
 def remove_command(podman: str, run: str) -> Command:

@@ -161,6 +161,12 @@ def is_reached_through(path: str, tree: str) -> bool:
     return tree != "" and any(place.startswith(tree + "/") for place in places_on_the_way(path))
 
 
+def need_outside_of_homes(path: str, volumes: str, origin: str) -> None:
+    """Raises Untrusted for the path of a flag that leads through podman's volumes: an agent decides where it ends."""
+    if is_reached_through(path, volumes):
+        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
+
+
 def place_in_project(path: str, project: str, origin: str) -> str:
     """
     Where in the project the path of a flag ends, from there on; "" for one that does not lead into it.

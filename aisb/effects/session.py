@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.state import read_if_there
+from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +79,7 @@ def this_process() -> str:
 
 
 def living(runtime: str) -> list[Session]:
-    """Every session whose aisb runs, with a gate or without one."""
+    """Every session whose aisb runs, with a gate or without one. Raises Unavailable where that cannot be read."""
     parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
     sessions = [session_at(parent, run) for parent in parents for run in _names(parent)]
     return [session for session in sessions if not _is_orphan(f"{session.path}/owner")]
@@ -88,6 +90,13 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> Unavailable:
+    hint = f"see who may: namei -l {quote(path)}"
+    return Unavailable(f"{path}, of the runs that go on, cannot be read: {error.strerror}", hint)
 
 
 def is_over(session: Session) -> bool:
@@ -96,7 +105,7 @@ def is_over(session: Session) -> bool:
 
 
 def sessions_of_gates(runtime: str) -> list[Session]:
-    """Every session that has a gate, whether its aisb runs or not."""
+    """Every session that has a gate, whether its aisb runs or not. Raises Unavailable where that cannot be read."""
     parents = [f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g")]
     return [session_at(parent, run) for parent in parents for run in _names(parent)]
 
@@ -108,7 +117,10 @@ def orphans(parent: str) -> list[Session]:
 
 
 def _is_orphan(path: str) -> bool:
-    owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+    try:
+        owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != _start_time(owner[0]))
 
 

@@ -14,7 +14,7 @@ from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
 from aisb.effects.plan import fingerprint
 from aisb.effects.safe_files import (
-    is_reached_through,
+    need_outside_of_homes,
     place_in_project,
     read_in_project,
     read_outside,
@@ -22,7 +22,7 @@ from aisb.effects.safe_files import (
 )
 from aisb.effects.state import make_private, read_if_there, volumes_directory, write_whole
 from aisb.effects.trust import need_trust
-from aisb.errors import Untrusted, UsageError
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,9 +117,7 @@ def read_named(path: str, project: str, origin: str, *, private: bool = False) -
     """
     if not path:
         raise UsageError(f"{origin} is empty", hint=f"name a file: {origin} FILE")
-    volumes = volumes_directory(os.environ)
-    if is_reached_through(path, volumes):
-        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
+    need_outside_of_homes(path, volumes_directory(os.environ), origin)
     if place := place_in_project(path, project, origin):
         return NamedFile(read_in_project(project, place, private=private), in_project=True)
     return NamedFile(read_outside(path, path, private=private), in_project=False)

@@ -118,11 +118,14 @@ class Wiring(NamedTuple):
         return {3: self.variables, 4: phases, 5: self.held} | ({6: self.lock} if self.lock is not None else {})
 
 
-def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]) -> Outcome:
+def run_attached(
+    argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None], meanwhile: Callable[[], None]
+) -> Outcome:
     """
     Run a sandbox on this terminal to its end. To be called with signals held.
 
     `kill` ends the container, where it does not follow a signal in time or podman may have left it behind.
+    `meanwhile` is called while podman starts.
     """
     phases, theirs = os.pipe2(os.O_CLOEXEC)
     terminal = terminal_to_lend() if wiring.terminal else None
@@ -134,6 +137,7 @@ def run_attached(argv: tuple[str, ...], wiring: Wiring, kill: Callable[[], None]
             child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
         os.close(theirs)
         outlets.start()
+        meanwhile()
         sandbox = _Sandbox(child, phases, noted, outlets, wiring, kill)
         status = sandbox.wait(terminal)
         if terminal:
@@ -376,19 +380,3 @@ def _drain(phases: int, lines: Lines) -> bool:
 def _exit_status(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def sealed(data: bytes) -> int:
-    """A memory file with `data` that nobody can change any more; for descriptor 3."""
-    import fcntl
-
-    descriptor = os.memfd_create("aisb-variables", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    fcntl.fcntl(
-        descriptor,
-        fcntl.F_ADD_SEALS,
-        fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE,
-    )
-    return descriptor

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import canonical_host
-from aisb.domain.rules import WEB_PORTS, Reason, entry_for
+from aisb.domain.names import WEB_PORTS
+from aisb.domain.proposals import entry_for
+from aisb.domain.verdict import Reason
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:

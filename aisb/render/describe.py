@@ -10,12 +10,22 @@ if TYPE_CHECKING:
 
 
 def dry_run_lines(
-    *, files: Iterable[str], gate: tuple[str, ...], sandbox: tuple[str, ...], variables: Iterable[str]
+    *,
+    files: Iterable[str],
+    gate: tuple[str, ...],
+    sandbox: tuple[str, ...],
+    variables: Iterable[str],
+    has_login: bool = False,
 ) -> list[str]:
     """Shell lines and comments. Values of variables are never among them."""
     return [
         *(f"# rendered: {name}" for name in files),
-        *([f"{_shown(gate)} 3>&1", "# ... and wait until it says: ready"] if gate else []),
+        *(["# descriptor 4: user and password for the proxy"] if gate and has_login else []),
+        *(
+            [f"{_shown(gate)} 3>&1{' 4<login' if has_login else ''}", "# ... and wait until it says: ready"]
+            if gate
+            else []
+        ),
         f"# descriptor 3: the variables {' '.join(sorted(variables))}; descriptor 4: the phases",
         f"{_shown(sandbox)} 3<variables 4>phases",
     ]

@@ -27,6 +27,8 @@ def policy_lines(policy: Policy) -> str:
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {"proxy": policy.proxy} if policy.proxy else {}
+    pairs |= {"proxy_auth": policy.proxy_auth} if policy.proxy_auth else {}
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
     pairs |= {"learn": "everything public, ports 80 and 443"} if policy.learn else {}
     by_host = _by_host(policy.allow)
@@ -60,7 +62,21 @@ def policy_notes(policy: Policy) -> tuple[str, ...]:
     hosts = [host.host for host in policy.egress.rules]
     cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
     rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
-    return (*policy.notes, *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest, *_injection_notes(policy))
+    return (
+        *policy.notes,
+        *_proxy_notes(policy),
+        *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]),
+        *rest,
+        *_injection_notes(policy),
+    )
+
+
+def _proxy_notes(policy: Policy) -> Iterator[str]:
+    if policy.proxy:
+        yield (
+            f"everything goes through the proxy {policy.proxy}, nothing past it; it resolves the names: "
+            "which addresses are reached, private ones too, is its matter"
+        )
 
 
 def _injection_notes(policy: Policy) -> tuple[str, ...]:
@@ -143,6 +159,8 @@ def _natural(key: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _one_line(value: str) -> str:
+    if value.isprintable() and "%" not in value:
+        return value
     return "".join(
         character if character.isprintable() and character != "%" else _percent(character) for character in value
     )

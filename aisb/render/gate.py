@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aisb.domain.rules import OWN_SUFFIX
+from aisb.domain.names import OWN_SUFFIX
 from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
 
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
 SCRATCH_TARGET = "/run/squid"
-# In the `conf` of a gate that belongs to one run.
-OF_ONE_RUN = "of-one-run"
 OWN_NAME = f"gate.{OWN_SUFFIX}"
 
 # Helpers of squid listen on loopback at a port that the kernel chooses from this range.
@@ -38,24 +36,26 @@ class GateView(NamedTuple):
     key: str
     network: str
     directory: str
+    # The run that the gate belongs to, "" where it is shared.
+    owner: str = ""
     holds_secrets: bool = False
 
 
-def gate_name(key: str) -> str:
+def gate_name(key: str, owner: str = "") -> str:
     """The container's name: enough of the key to tell gates apart at a glance; the whole key is a label."""
-    return f"aisb-gate-{key[:12]}"
-
-
-def own_key(key: str, run: str) -> str:
-    """The key of a gate that belongs to one run: its name ends in the run's id, and no other run can mean it."""
-    return f"{key[:4]}{run}{key[12:]}"
+    return f"aisb-gate-{key[:12]}{'-' if owner else ''}{owner}"
 
 
 def gate_argv(view: GateView) -> tuple[str, ...]:
-    """The whole command line that starts a gate. Descriptor 3 is where it says that it is ready; 4 are its secrets."""
+    """
+    The whole command line that starts a gate.
+
+    Descriptor 3 is where it says that it is ready. One that belongs to a run is told a password on descriptor 4, and
+    secrets to put into requests on 5.
+    """
     return (
         view.podman, "run", "--detach", "--rm",
-        "--name", gate_name(view.key),
+        "--name", gate_name(view.key, view.owner),
         "--hostname", OWN_NAME,
         "--pull=never",
         "--network", NETWORKS.get(view.network, view.network),
@@ -75,7 +75,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",
         "--read-only-tmpfs=false",
-        "--preserve-fds", "2" if view.holds_secrets else "1",
+        "--preserve-fds", str(1 + bool(view.owner) + view.holds_secrets),
         "--label=aisb.role=gate",
         f"--label=aisb.key={view.key}",
         f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",

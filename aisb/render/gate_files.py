@@ -19,7 +19,6 @@ from aisb.render.gate import (
     FIRST_EPHEMERAL_PORT,
     GATE_TARGET,
     LAST_EPHEMERAL_PORT,
-    OF_ONE_RUN,
     OWN_NAME,
     SCRATCH_TARGET,
 )
@@ -31,6 +30,16 @@ from aisb.render.gate_addresses import (
     Opened,
     accepted,
     opened_of,
+)
+from aisb.render.gate_upstream import (
+    LOGIN,
+    PEERS,
+    PEERS_READ,
+    ROOTS,
+    ROOTS_READ,
+    WayOut,
+    peer_lines,
+    unreached_through,
 )
 from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
 
@@ -67,8 +76,6 @@ UNREACHED = {
 }
 # Where squid finds its pages, made by the entrypoint.
 PAGES = f"{SCRATCH_TARGET}/pages"
-# In a gate's `conf`: certificates of the user's own, for the servers to which the gate itself speaks TLS.
-ROOTS = "roots.pem"
 # The helper's annotation, which says whose request it is.
 RUN_NOTE = "run_"
 # Written by the bridge (gate/squid.py; a test compares them): what was allowed in some run since it began.
@@ -99,6 +106,10 @@ class SquidView(NamedTuple):
     injected: tuple[str, ...]
     headers_read: tuple[str, ...]
     guarded_networks: tuple[str, ...]
+    # Whether everything goes through a proxy, and what squid calls its addresses.
+    proxied: bool
+    upstream: tuple[str, ...]
+    peers: str = PEERS_READ
     certgen: str = CERTGEN
     ports: Ports = Ports()
     pages: str = PAGES
@@ -117,7 +128,9 @@ class UnreachedView(NamedTuple):
     """What unreached.j2 sees."""
 
     run: str
+    host: str
     reason: str
+    next: str
 
 
 class AllowlistView(NamedTuple):
@@ -131,6 +144,8 @@ class RulesetView(NamedTuple):
 
     host_addresses4: tuple[str, ...]
     host_addresses6: tuple[str, ...]
+    proxied: bool
+    upstream: tuple[str, ...]
     accepted_alone: tuple[str, ...]
     accepted_networks: tuple[str, ...]
     guarded4: tuple[str, ...] = GUARDED_V4
@@ -152,17 +167,33 @@ class EntrypointView(NamedTuple):
     squid_uid: int = SQUID_UID
     own_name: str = OWN_NAME
     pages: str = PAGES
+    peers: str = PEERS
+    login: str = LOGIN
+    peers_read: str = PEERS_READ
 
 
-def squid_conf(egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots: bool = False) -> str:
-    """squid's configuration. `own_roots`: the user's own certificates are in the gate's directory too."""
+def squid_conf(
+    egress: EgressPolicy, host_addresses: Iterable[str], *, own_roots: bool = False, way_out: WayOut | None = None
+) -> str:
+    """
+    squid's configuration, which sends everything through `way_out` where there is one.
+
+    `own_roots`: the user's own certificates are in the gate's directory too.
+    """
     ports = {port for entry in egress.names for port in entry.ports} | set(WEB_PORTS)
-    private = _with_host((*PRIVATE_V4, *PRIVATE_V6), host_addresses)
-    guarded = _with_host(GUARDED_FOR_SQUID, host_addresses)
-    roots = f"{GATE_TARGET}/conf/{ROOTS}" if own_roots else ""
-    opened = opened_of(egress.addresses)
-    headers = injected_headers(egress.injections), headers_read(egress.injections)
-    view = SquidView(tuple(sorted(ports)), private, opened, egress.bumped, roots, egress.learn, *headers, guarded)
+    view = SquidView(
+        listed_ports=tuple(sorted(ports)),
+        private_networks=_with_host((*PRIVATE_V4, *PRIVATE_V6), host_addresses),
+        opened=opened_of(egress.addresses),
+        bumped=egress.bumped,
+        roots=ROOTS_READ if own_roots else "",
+        learn=egress.learn,
+        injected=injected_headers(egress.injections),
+        headers_read=headers_read(egress.injections),
+        guarded_networks=_with_host(GUARDED_FOR_SQUID, host_addresses),
+        proxied=way_out is not None,
+        upstream=way_out.names if way_out else (),
+    )
     return render("squid.conf.j2", view)
 
 
@@ -185,15 +216,18 @@ def bumped_names(egress: EgressPolicy) -> str:
     return render("allowlist.j2", AllowlistView(egress.bumped))
 
 
-def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str]) -> str:
-    """The gate's nft ruleset."""
+def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str], way_out: WayOut | None = None) -> str:
+    """The gate's nft ruleset, in which squid reaches nothing but `way_out` where there is one."""
     addresses = sorted(set(host_addresses))
-    alone, networks = accepted(entries)
+    # What an entry opens is the proxy's to reach.
+    alone, networks = accepted(() if way_out else entries)
     return render(
         "gate.nft.j2",
         RulesetView(
             host_addresses4=tuple(address for address in addresses if ":" not in address),
             host_addresses6=tuple(address for address in addresses if ":" in address),
+            proxied=way_out is not None,
+            upstream=way_out.nft if way_out else (),
             accepted_alone=alone,
             accepted_networks=networks,
         ),
@@ -205,33 +239,50 @@ def gate_entrypoint() -> str:
     return render("gate-entrypoint.sh.j2", EntrypointView())
 
 
-def unreached_page(reason: str) -> str:
-    """What squid answers where an allowed host cannot be reached."""
-    return render("unreached.j2", UnreachedView(run=f"@Squid{{%{{{RUN_NOTE}}}note}}", reason=reason))
+def unreached_page(reason: str, *, proxied: bool = False) -> str:
+    """What squid answers where an allowed host cannot be reached; `proxied`: because of what lies in between."""
+    # Behind a proxy %H is what squid calls that.
+    host = "@Squid{%>rd}" if proxied else "%H"
+    cure = "tell the user, whose proxy that is" if proxied else "check the name, or ask whoever runs that host"
+    return render("unreached.j2", UnreachedView(f"@Squid{{%{{{RUN_NOTE}}}note}}", host, reason, cure))
 
 
 def gate_files(
-    *, egress: EgressPolicy, host_addresses: tuple[str, ...], seccomp: str, idle_seconds: int, roots: str = ""
+    *,
+    egress: EgressPolicy,
+    host_addresses: tuple[str, ...],
+    seccomp: str,
+    idle_seconds: int,
+    roots: str = "",
+    way_out: WayOut | None = None,
 ) -> dict[str, str]:
-    """Everything in a gate's `conf` directory, by name. `roots` are certificates of the user's own, in PEM."""
+    """
+    Everything in a gate's `conf` directory, by name.
+
+    `roots` are certificates of the user's own, in PEM; `way_out` is the proxy that everything goes through.
+    """
     bumped = {"bumped": bumped_names(egress)} if egress.bumped else {}
-    own_roots = {ROOTS: roots} if egress.bumped and roots else {}
-    of_one_run = {OF_ONE_RUN: ""} if egress.injections else {}
+    opens_tls = bool(egress.bumped) or (way_out is not None and way_out.upstream.is_tls)
+    own_roots = {ROOTS: roots} if opens_tls and roots else {}
+    peers = {PEERS: peer_lines(way_out)} if way_out else {}
+    login = {LOGIN: "on descriptor 4\n"} if way_out and way_out.has_login else {}
+    unreached = UNREACHED | (unreached_through(way_out.upstream.authority) if way_out else {})
+    pages = {name: unreached_page(reason, proxied=way_out is not None) for name, reason in unreached.items()}
     return {
         **bumped,
-        **of_one_run,
         **own_roots,
-        **{name: unreached_page(reason) for name, reason in UNREACHED.items()},
+        **peers,
+        **login,
+        **pages,
         "allowlist": allowlist(egress.listed_names),
         # squid fills in what the helper said.
         "denied": "403 Access denied by egress policy\n%O",
         "denied.json": "%O",
-        "gate.nft": gate_ruleset(egress.addresses, host_addresses),
+        "gate.nft": gate_ruleset(egress.addresses, host_addresses, way_out),
         "hosts": f"127.0.0.1 {PROBE_NAME}\n",
-        # What holds a secret goes when its run has gone.
-        "idle": f"{1 if egress.injections else idle_seconds}\n",
+        "idle": f"{idle_seconds}\n",
         "mounts": mount_targets((GATE_TARGET, SCRATCH_TARGET)),
         "policy.json": policy_json(egress),
         "seccomp.json": seccomp,
-        "squid.conf": squid_conf(egress, host_addresses, own_roots=bool(own_roots)),
+        "squid.conf": squid_conf(egress, host_addresses, own_roots=bool(own_roots), way_out=way_out),
     }

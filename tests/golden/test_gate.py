@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from aisb.domain.egress import EgressPolicy
 from aisb.domain.entries import parse_entry
 from aisb.domain.gather import gather
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
+from aisb.domain.upstream import Upstream
 from aisb.render.gate_files import gate_entrypoint, gate_files, squid_conf
+from aisb.render.gate_upstream import WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +69,23 @@ def test_a_gate_that_learns(golden: Callable[[str, str], None]) -> None:
     golden("gate/learn/squid.conf", files[1]["squid.conf"])
     golden("gate/learn/every-kind.conf", squid_conf(rules._replace(learn=True), HOST))
     assert sorted(name for name in files[0] if files[0][name] != files[1][name]) == ["policy.json", "squid.conf"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_gate_behind_a_proxy(golden: Callable[[str, str], None], scheme: str) -> None:
+    """What squid knows of the proxy, without its password; it and nothing else is open in the ruleset."""
+    rules = ("GET api.test/pub/**",) if scheme == "http" else ()
+    entries = ("allowed.test", "10.20.0.0/16:5432", "169.254.169.254", *rules)
+    egress = gather((parse_entry(entry), "--allow") for entry in entries).policy
+    upstream = Upstream(scheme, "proxy.corp", 3128)
+    way_out = WayOut(upstream, ("10.1.2.3", "2001:db8::9"), has_login=scheme == "https", own_roots=scheme == "https")
+    files = gate_files(
+        egress=egress, host_addresses=HOST, seccomp="{}\n", idle_seconds=2, roots="certificates\n", way_out=way_out
+    )
+
+    for name in ("ERR_CONNECT_FAIL", "ERR_SECURE_CONNECT_FAIL", "gate.nft", "peers", "squid.conf"):
+        golden(f"gate/proxy-{scheme}/{name}", files[name])
+    assert ("login" in files, files["roots.pem"]) == (scheme == "https", "certificates\n")
 
 
 def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:

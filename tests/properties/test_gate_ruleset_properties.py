@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from aisb.domain.addresses import METADATA, PRIVATE_V4, PRIVATE_V6, AddressEntry, covers, is_private
 from aisb.domain.reduce import reduce_addresses
+from aisb.domain.upstream import Upstream
 from aisb.render.gate_files import gate_ruleset
+from aisb.render.gate_upstream import WayOut
 
 HOST = ("203.0.113.2", "2001:db8::2", "10.1.2.3")
 NEAR = (
@@ -18,6 +20,8 @@ NEAR = (
     "2001:db8::2", "2001:db8::10", "fd00:ec2::254", "fd00:ec2::1", "64:ff9b::a00:5", "2002:a00:5::1", "fe80::1",
 )  # fmt: skip
 PORTS = (22, 443)
+# What decides about all that has come so far.
+ENDS = {"meta l4proto tcp accept": True, "jump refuse": False}
 addresses = st.sampled_from(NEAR)
 
 
@@ -38,6 +42,8 @@ def walk(ruleset: str, address: str, port: int) -> bool:
     }
     (chain,) = re.findall(r"chain squid \{(.*?)\n\t\}", ruleset, re.DOTALL)
     for line in chain.strip().splitlines():
+        if line.strip() in ENDS:
+            return ENDS[line.strip()]
         match = re.fullmatch(r"(ip6?) daddr (@?[0-9a-f:./\w]+) (.*)", line.strip())
         if match is None or "nameservers" in line or "127.0.0.1" in line:
             continue
@@ -53,7 +59,7 @@ def walk(ruleset: str, address: str, port: int) -> bool:
         if rest == "meta l4proto tcp accept" or rest == f"tcp dport {port} accept":
             return True
         assert re.fullmatch(r"tcp dport \d+ accept", rest)
-    return True
+    raise AssertionError("the chain has no end")
 
 
 @given(st.lists(entries(), max_size=5), addresses, st.sampled_from(PORTS))
@@ -69,6 +75,19 @@ def test_nft_accepts_what_is_public_and_what_an_entry_covers(
 
     assert allowed is (is_public or covers(counting, address, port))
     assert covers(reduced, address, port) is covers(written, address, port)
+
+
+@given(st.lists(entries(), max_size=5), st.sets(addresses, max_size=3), addresses, st.sampled_from(PORTS))
+def test_behind_a_proxy_nothing_is_accepted_but_the_proxy(
+    written: list[AddressEntry], proxy: set[str], address: str, port: int
+) -> None:
+    """Whatever has an entry, and wherever the proxy is; of a proxy that is nowhere nothing is."""
+    way_out = WayOut(Upstream("http", "proxy.test", 443), tuple(sorted(proxy)))
+
+    ruleset = gate_ruleset(reduce_addresses(written), HOST, way_out)
+
+    assert walk(ruleset, address, port) is (address in proxy and port == 443)
+    assert "ip daddr @nameservers" not in ruleset
 
 
 def test_the_walk_sees_the_walls() -> None:

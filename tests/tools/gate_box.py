@@ -10,7 +10,6 @@ from __future__ import annotations
 import compileall
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import py_compile
@@ -31,7 +30,7 @@ from aisb.domain.egress import EgressPolicy  # noqa: E402  # found by the path a
 from aisb.domain.entries import parse_entry  # noqa: E402  # found by the path above
 from aisb.domain.gather import gather  # noqa: E402  # found by the path above
 from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
-from aisb.effects.supervise import sealed  # noqa: E402  # found by the path above
+from aisb.effects.sealed import sealed  # noqa: E402  # found by the path above
 from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.gather import SourcedHost
     from aisb.domain.rules import NameEntry
+    from aisb.render.gate_upstream import WayOut
 
 # The machine itself, and the laboratory's other host: squid 5.7 and 6.13.
 SYSTEMS = {"debian12": "/", "debian13": str(HOSTS["debian13"].folder)}
@@ -244,6 +244,8 @@ class GateBox:
         environment: dict[str, str] | None = None,
         resolv_conf: str = "nameserver 203.0.113.53\n",
         host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
+        way_out: WayOut | None = None,
+        login: str = "",
         secrets: bytes = b"",
     ) -> None:
         self.world = world
@@ -259,6 +261,8 @@ class GateBox:
             "system": system,
         }
         self._host_addresses = host_addresses
+        self._way_out = way_out
+        self._login = login
         self._secrets = secrets
         self._process: subprocess.Popen[bytes] | None = None
         self.scratch = tempfile.mkdtemp(prefix="aisb-gate-")
@@ -281,21 +285,26 @@ class GateBox:
         """Start the gate and wait until it says that it is ready, or why not."""
         self._write_files()
         reader, writer = os.pipe()
+        told, telling = os.pipe()
+        if self._login:
+            os.write(telling, f"{self._login}\n".encode())
+        os.close(telling)
         # bash puts the descriptors where podman would.
-        high = fcntl.fcntl(writer, fcntl.F_DUPFD, 10)
-        memory = fcntl.fcntl(sealed(self._secrets), fcntl.F_DUPFD, 10)
-        four = f"4<&{memory}" if self._secrets else "4>&-"
-        shell = f'exec 3>&{high} {four} {high}>&- {memory}<&-; exec "$@"'
+        memory = sealed(self._secrets)
+        aside = f"exec 197<&{memory} 198>&{writer} 199<&{told}; exec {memory}<&- {writer}>&- {told}<&-"
+        five = "5<&197" if self._secrets else "5<&-"
+        shell = f'{aside}; exec 3>&198 4<&199 {five}; exec 197<&- 198>&- 199<&-; exec "$@"'
         argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
         self._process = subprocess.Popen(
             [*argv, sys.executable, os.path.abspath(__file__), f"{self.scratch}/plan.json"],
             stdin=subprocess.DEVNULL,
-            pass_fds=(high, memory),
+            pass_fds=(writer, told, memory),
         )
-        for descriptor in (writer, high, memory):
-            os.close(descriptor)
+        os.close(writer)
+        os.close(told)
+        os.close(memory)
         self._pipe = os.fdopen(reader, "rb", buffering=0)
         self.ready = self._pipe.readline().decode().strip()
         self.ready_seconds = time.monotonic() - begun
@@ -372,6 +381,7 @@ class GateBox:
             seccomp=seccomp,
             idle_seconds=600,
             roots=self.world.certificate(),
+            way_out=self._way_out,
         )
         files["idle"] = f"{self._idle_seconds}\n"
         files["mounts"] = mount_targets(BOX_MOUNTS)

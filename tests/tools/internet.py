@@ -71,7 +71,7 @@ class Internet:
         while True:
             question, source = datagrams.recvfrom(4096)
             try:
-                datagrams.sendto(self._answer(question), source)
+                datagrams.sendto(self._answer(question, source[0]), source)
             except (OSError, ValueError, DNSError) as error:
                 self.record(address=NAME_SERVER, port=53, kind="error", error=repr(error))
 
@@ -106,12 +106,12 @@ class Internet:
                 self.record(address=address, port=port, kind="error", error=type(error).__name__)
 
     def _banner(self, client: socket.socket, address: str, port: int) -> None:
-        self.record(address=address, port=port, kind="banner")
+        self.record(address=address, port=port, kind="banner", source=client.getpeername()[0])
         client.sendall(b"SSH-2.0-fake\r\n")
         client.recv(4096)
 
     def _echo(self, client: socket.socket, address: str, port: int) -> None:
-        self.record(address=address, port=port, kind="echo")
+        self.record(address=address, port=port, kind="echo", source=client.getpeername()[0])
         while data := client.recv(65536):
             client.sendall(data)
 
@@ -120,7 +120,7 @@ class Internet:
         if first != b"\x16":
             self.record(address=address, port=port, kind="bytes", bytes=client.recv(200).decode("latin-1"))
             return
-        self.record(address=address, port=port, kind="client-hello")
+        self.record(address=address, port=port, kind="client-hello", source=client.getpeername()[0])
         with self._tls.wrap_socket(client, server_side=True) as secure:
             self._http(secure, address, port, sni=getattr(secure, "requested_name", ""))
 
@@ -134,18 +134,25 @@ class Internet:
             body = reader.read(int(headers.get("content-length", "0")))
             words = line.decode("latin-1").split()
             self.record(
-                address=address, port=port, kind="request", sni=sni, line=words, headers=headers, body=len(body)
+                address=address,
+                port=port,
+                kind="request",
+                source=client.getpeername()[0],
+                sni=sni,
+                line=words,
+                headers=headers,
+                body=len(body),
             )
             if headers.get("upgrade", "").lower() == "websocket":
                 _upgrade(client, reader)
                 return
             _respond(client, words[1] if len(words) > 1 else "/", address)
 
-    def _answer(self, question: bytes) -> bytes:
+    def _answer(self, question: bytes, source: str) -> bytes:
         asked = DNSRecord.parse(question)
         name = str(asked.q.qname).rstrip(".").lower()
         kind = QTYPE[asked.q.qtype]
-        self.record(address=NAME_SERVER, port=53, kind="dns", name=name, type=kind)
+        self.record(address=NAME_SERVER, port=53, kind="dns", name=name, type=kind, source=source)
         with open(f"{self._directory}/zone.json", encoding="utf-8") as file:
             zone: dict[str, list[str]] = json.load(file)
         reply = asked.reply()

@@ -14,7 +14,9 @@ from aisb.domain.egress import EgressPolicy
 from aisb.domain.names import covering_lines
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
+from aisb.domain.upstream import Upstream
 from aisb.render.gate_files import gate_entrypoint, gate_files
+from aisb.render.gate_upstream import WayOut
 from gate.squid import Lists, write_lists
 from tests.tools.gate_box import allowing, run
 
@@ -29,6 +31,8 @@ mkdir -p "$1/run/aisb/conf" "$1/run/squid/pages"
 mount --bind "$2" "$1/run/aisb/conf"
 cp -r "$2/live" "$1/run/aisb/"
 cp "$2"/gate.key "$2"/gate.crt "$1/run/squid/"
+[ ! -e "$2/peers" ] || sed 's/$/ login=u%3Ap%20%22%23w/' "$2/peers" >"$1/run/squid/peers"
+[ ! -e "$2/roots.pem" ] || cp "$2/gate.crt" "$2/roots.pem"
 exec chroot "$1" /usr/sbin/squid -k parse -f /run/aisb/conf/squid.conf
 """
 
@@ -106,6 +110,36 @@ def test_squid_takes_its_configuration_without_a_warning(system: str, tmp_path: 
     assert "Processing: http_access deny all" in done.stdout
 
 
+BEHIND_A_PROXY = {
+    "addresses": POLICIES["addresses"],
+    "hosts with rules": POLICIES["hosts with rules"],
+    "learning": POLICIES["addresses"]._replace(learn=True),
+}
+
+
+def behind_a_proxy(scheme: str, egress: EgressPolicy) -> dict[str, str]:
+    """With addresses of both kinds, a password, and roots of the user's own."""
+    upstream = Upstream(scheme, "proxy.test", 3128)
+    way_out = WayOut(upstream, ("10.0.0.5", "203.0.113.12", "2001:db8::12"), has_login=True, own_roots=True)
+    return gate_files(
+        egress=egress, host_addresses=HOST, seccomp="{}", idle_seconds=2, roots="certificates", way_out=way_out
+    )
+
+
+@pytest.mark.parametrize("egress", BEHIND_A_PROXY.values(), ids=BEHIND_A_PROXY.keys())
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_squid_and_nft_take_a_proxy_without_a_warning(
+    system: str, tmp_path: Path, scheme: str, egress: EgressPolicy
+) -> None:
+    done = parse(system, tmp_path, behind_a_proxy(scheme, egress))
+    checked = nft_check(tmp_path / "gate.nft")
+
+    assert (complaints(done.stdout), done.returncode) == ([], 0), done.stdout
+    assert done.stdout.count("Processing: cache_peer ") == 2 + 3
+    assert "Processing: never_direct allow all" in done.stdout
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
 def test_squid_takes_the_allowlist_of_any_policy(system: str, tmp_path: Path) -> None:
     """squid dies on a name after the tree that holds it, and warns of the other order."""
     chance = random.Random(7)
@@ -140,12 +174,17 @@ def test_nft_takes_the_ruleset(tmp_path: Path, egress: EgressPolicy, host: tuple
     ruleset = tmp_path / "gate.nft"
     ruleset.write_text(files_of(egress, host)["gate.nft"])
 
-    done = subprocess.run(
+    done = nft_check(ruleset)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def nft_check(ruleset: Path) -> subprocess.CompletedProcess[str]:
+    """What nft says to a ruleset."""
+    return subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "nft", "--check", "--file", str(ruleset)],
         check=False, capture_output=True, text=True,
     )  # fmt: skip
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_shellcheck_has_nothing_to_say_about_the_entrypoint(tmp_path: Path) -> None:

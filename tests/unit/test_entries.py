@@ -123,6 +123,8 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("10.0.0.1:0", "'0' is not a port (1 to 65535)", ADDRESS_FORMS),
         ("0.0.0.0/0", "a network this large (/0) is no allowlist", ADDRESS_FORMS),
         ("169.254.0.0/16", "link-local networks hold the cloud's metadata service", ADDRESS_FORMS),
+        ("192.0.2.1:443", "by refusing this address each start proves that it is closed", ADDRESS_FORMS),
+        ("2001:db8:ffff::1", "by refusing this address each start proves that it is closed", ADDRESS_FORMS),
         ("224.0.0.1", "224.0.0.1 is no address to connect to", ADDRESS_FORMS),
         ("GET a_/x", "'a_' is not a host name", RULE_FORM),
         ("GET a.test:8080/x", "'a.test:8080' is not a host name", RULE_FORM),

@@ -46,6 +46,17 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
     )  # fmt: skip
 
 
+def test_a_gate_with_a_password_belongs_to_a_run_and_is_told_on_a_descriptor() -> None:
+    """Its name ends in the run's id; the command line differs in nothing else but how many descriptors it hands on."""
+    shared = argv_on("pasta")
+    own = gate_argv(GateView("/usr/bin/podman", IMAGE, KEY, "pasta", DIRECTORY, "1a2b3c4d"))
+
+    assert [pair for pair in zip(shared, own, strict=True) if pair[0] != pair[1]] == [
+        ("aisb-gate-7f3c1a902b44", "aisb-gate-7f3c1a902b44-1a2b3c4d"),
+        ("1", "2"),
+    ]
+
+
 def test_slirp4netns_is_told_to_keep_the_hosts_loopback_closed() -> None:
     argv = argv_on("slirp4netns")
 

@@ -176,3 +176,25 @@ def test_the_proxy_header_says_run_connection_and_the_name_that_was_meant() -> N
         b"\xfd" + bytes(11) + b"\x1a\x2b\x3c\x4d" + bytes(15) + b"\x01" b"\x12\x34\x00\x50"
         b"\x02\x00\x09a.test:80"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("GET allowed.test 80 /x 503 TCP_MISS ERR_CONNECT_FAIL - - ok 81 276 3", "upstream"),
+        ("GET allowed.test 80 /x 407 TCP_MISS - - - ok 81 276 3", "upstream"),
+        ("CONNECT allowed.test 22 - 403 TCP_TUNNEL - - - ok 81 276 3", "upstream"),
+        ("CONNECT allowed.test 443 - 503 NONE_NONE ERR_CONNECT_FAIL splice allowed.test ok 81 0 3", "upstream"),
+        ("GET allowed.test 443 /x 503 NONE_NONE ERR_SECURE_CONNECT_FAIL bump allowed.test ok 81 276 3", "untrusted"),
+        ("GET allowed.test 80 /x 403 TCP_MISS - - - ok 81 276 3", ""),
+        ("CONNECT allowed.test 22 - 200 TCP_TUNNEL - - - ok 81 276 3", ""),
+        ("CONNECT allowed.test 443 - 500 TCP_TUNNEL - splice allowed.test ok 81 276 3", ""),
+        ("CONNECT evil.test 22 - 403 TCP_DENIED 403:../denied - - not-listed 81 276 3", ""),
+    ],
+)
+def test_behind_a_proxy_what_comes_to_nothing_does_so_there(text: str, failed: str) -> None:
+    """But for what squid finds in TLS that it opened itself; a refusal of ours is none of the proxy's."""
+    line = parse_line(f"fd00::1a2b:3c4d 9 {text} 203.0.113.12".encode(), proxied=True)
+
+    assert line is not None
+    assert line.failed == failed

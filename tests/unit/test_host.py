@@ -5,13 +5,17 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.host import Host, ask_podman, host_addresses, need_host
+from aisb.effects.host import Host, ask_podman, host_addresses, name_servers, need_host
 from aisb.effects.process import Finished
 from aisb.errors import Unavailable
 from tests.fakes import FakeRunner, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def info(*, rootless: bool = True, remote: bool = False, driver: str = "overlay") -> str:
@@ -88,6 +92,26 @@ def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
     second = need_host(cache, FakeRunner(), directory, "", subordinate_ids=lambda: None)
 
     assert first == second == Host(program, (5, 4), "overlay", first.network, first.cgroup_manager)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "search x.test\nnameserver 192.0.2.53\nnameserver   2001:db8::53 # mine\noptions edns0\n",
+            ("192.0.2.53", "2001:db8::53"),
+        ),
+        ("#nameserver 192.0.2.53\nnameserver\n", ()),
+        ("", ()),
+    ],
+    ids=["several", "none that is meant", "nothing"],
+)
+def test_the_name_servers_of_this_host_in_their_order(tmp_path: Path, text: str, found: tuple[str, ...]) -> None:
+    """(C50)"""
+    (tmp_path / "resolv.conf").write_text(text)
+
+    assert name_servers(str(tmp_path / "resolv.conf")) == found
+    assert name_servers(str(tmp_path / "none")) == ()
 
 
 def test_the_addresses_of_this_host_are_addresses_and_none_is_loopback() -> None:

@@ -15,9 +15,10 @@ from aisb.domain.images import ImageSpec
 from aisb.effects.build import BuildRequest, build_images, same_build
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
+from aisb.effects.own_folder import own_folder
 from aisb.effects.pins import write_base_pin, write_node_pin
 from aisb.effects.process import Finished
-from aisb.effects.workshop import alone, own_folder, sha256_of
+from aisb.effects.workshop import alone, sha256_of
 from aisb.errors import CommandError, Unavailable, UsageError
 from aisb.render.images import image_names
 from tests.fakes import FakeRunner, said

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from aisb.domain.rules import PROBED, SENTENCES, Failure, Reason
-from aisb.render.lines import StartView, denial_lines, start_lines, timing_lines
+from aisb.render.denials import denial_lines
+from aisb.render.lines import StartView, start_lines, timing_lines
 from gate import probe
 
 VIEW = StartView(
@@ -155,6 +156,16 @@ def test_what_was_allowed_and_came_to_nothing_is_said_after_the_refusals() -> No
         "down.test:22 is allowed, but does not answer (2 times)",
         "gone.test:443 is allowed, but its name does not resolve",
     ]
+
+
+@pytest.mark.parametrize(("failed", "is_said"), [("unresolved", True), ("unanswered", False)])
+def test_name_servers_that_changed_are_named_where_a_name_did_not_resolve(failed: str, is_said: bool) -> None:
+    """(C50) The gate of a run goes on asking those that were there at its start."""
+    audit = [json.dumps({"host": "gone.test", "port": 443, "reason": "", "decision": "allow", "failed": failed})]
+    stale = "the name servers of this machine have changed since this run began: a new run asks the new ones"
+
+    assert denial_lines(audit, new_resolvers=True) == [*denial_lines(audit), *([stale] if is_said else [])]
+    assert denial_lines([], new_resolvers=True) == []
 
 
 def test_a_flood_of_destinations_is_summed_up() -> None:

@@ -28,9 +28,9 @@ from aisb.effects.run import project_identity
 from aisb.effects.session import open_session
 from aisb.effects.trust import read_record
 from aisb.errors import Untrusted, UsageError
+from aisb.render.denials import denial_lines
 from aisb.render.gate import GATE_TARGET
 from aisb.render.gate_files import LIVE_NAMES, LIVE_PORTS
-from aisb.render.lines import denial_lines
 from gate.judging import Engines
 from gate.squid import NAMES, PORTS, Lists, write_lists
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.cli.request import read_request
+from aisb.cli.request import read_login, read_request
 from aisb.cli.splitter import split
+from aisb.domain.config_file import parse_config
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.policy import parse_allow
 from aisb.effects.situation import found_around
@@ -153,3 +154,33 @@ def test_what_lies_above_a_project_is_mentioned(tmp_path: Path) -> None:
     (tmp_path / "repo" / "a" / "b" / ".git").touch()
     assert len(found_around(str(tmp_path / "repo" / "a" / "b"))) == 1
     assert found_around("") == []
+
+
+def test_a_proxy_is_the_users_to_name() -> None:
+    """A flag, a variable, the user's file; under another mode what a file says for every run is not meant."""
+    ours = user(proxy="https://Proxy.test:3128/", proxy_auth="LOGIN")
+
+    asked = request("--allow", "a.test", layers=(ours,))
+    stronger = request(environ={"AISB_PROXY": "http://10.0.0.5:80"}, layers=(ours,))
+    closed = request("--net", "none", layers=(ours,))
+
+    assert (asked.wanted.proxy, asked.wanted.proxy_auth) == ("https://proxy.test:3128", "LOGIN")
+    assert ("proxy", f"{OURS}:1") in asked.wanted.origins
+    assert (stronger.wanted.proxy, stronger.origin("proxy")) == ("http://10.0.0.5:80", "AISB_PROXY")
+    assert (closed.wanted.proxy, closed.wanted.proxy_auth) == ("", "")
+
+
+@pytest.mark.parametrize("key", ["proxy", "proxy-auth"])
+def test_a_project_names_no_proxy(key: str) -> None:
+    """It would see every name, and what is said in plain text."""
+    with pytest.raises(UsageError, match=f"'{key}' is not for a project to set"):
+        parse_config(f"{key}: http://p.test:1\n".encode(), THEIRS, PROJECT)
+
+
+def test_what_a_gate_tells_its_proxy_is_in_a_variable() -> None:
+    asked = request("--proxy", "http://p.test:1", "--proxy-auth", "LOGIN")
+
+    assert read_login(asked, {b"LOGIN": b"u:p w"}) == "u%3Ap%20w"
+    assert read_login(request("--proxy", "http://p.test:1"), {}) == ""
+    with pytest.raises(UsageError, match="--proxy-auth LOGIN: this variable is not set"):
+        read_login(asked, {})

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aisb.__main__ import keep_descriptors_to_ourselves
-from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached, sealed
+from aisb.effects.sealed import sealed
+from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached
 from aisb.errors import AisbError, Unavailable, Unprotected
 
 if TYPE_CHECKING:
@@ -84,11 +85,17 @@ def test_nobody_can_change_the_variables_any_more() -> None:
     os.close(descriptor)
 
 
+def nothing() -> None:
+    """What there is to kill, and to do meanwhile."""
+
+
 def run_script(script: str) -> Outcome:
     variables = sealed(b"A=1\0")
     held = os.open(os.devnull, os.O_WRONLY)
     try:
-        return run_attached(("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), lambda: None)
+        return run_attached(
+            ("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), nothing, nothing
+        )
     finally:
         os.close(variables)
         os.close(held)
@@ -117,10 +124,11 @@ def test_a_signal_is_128_and_its_number() -> None:
 
 PASSED_ON = """
 import os
-from aisb.effects.supervise import Wiring, run_attached, sealed
+from aisb.effects.sealed import sealed
+from aisb.effects.supervise import Wiring, run_attached
 script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
 wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
-print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None).status)
+print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None, lambda: None).status)
 """
 
 
@@ -145,7 +153,7 @@ def test_a_command_whose_time_is_over_is_told_and_killed_and_ends_with_124(
             os.kill(int(number.read_text()), signal.SIGKILL)
 
     script = f"echo $$ >{number}; echo exec >&4; exec sleep 100"
-    outcome = run_attached(("/bin/sh", "-c", script), wiring, kill)
+    outcome = run_attached(("/bin/sh", "-c", script), wiring, kill, lambda: None)
 
     os.close(variables)
     os.close(held)
