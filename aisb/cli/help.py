@@ -95,7 +95,7 @@ def run_help() -> str:
         "written; 2 usage; 69 podman, the gate or a build is not to be had; 70 a bug of\n"
         "aisb; 77 not run, because it could not be closed; 78 a file that shapes the\n"
         "sandbox lies where the agent can write it, and nobody has trusted what is in it\n"
-        "now (aisb trust).\n"
+        "now (aisb trust); 124 the time of --timeout was over.\n"
     )
 
 

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.request import read_login, read_request, read_variables
-from aisb.cli.run import Place, command_environment_of, job_of, question_of, wish_of, with_proxy
+from aisb.cli.request import read_login, read_request
+from aisb.cli.run import Place, command_environment_of, identity_of, job_of, question_of, wish_of, with_proxy
 from aisb.domain.options import PREVIEWS
+from aisb.domain.variables import values_of
 from aisb.effects.make_plan import preview_of
 from aisb.effects.run import gate_plan_of, gate_view, view_of
 from aisb.effects.session import Session
@@ -33,10 +34,10 @@ def preview(split: Split, asked: Request) -> int:
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     for note in request.notes:
         say(note)
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
     login = read_login(request, os.environb)
     question = question_of(request, sources, project, "pasta")
     if request.has("dry-run") or request.has("print-squid"):

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
-from aisb.cli.request import Request, read_login, read_request, read_variables
+from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
+from aisb.domain.variables import values_in_sight, values_of
+from aisb.effects.cgroups import unenforced
+from aisb.effects.git_identity import git_identity
 from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
@@ -24,9 +27,9 @@ from aisb.effects.situation import found_around, look_around, need_plan, resolve
 from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, learn_lines, no_gate_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +80,7 @@ def run(
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
-    for warning in strange_variables(os.environ.keys() - {setting.value for setting in asked.wanted.environment}):
+    for warning in strange_variables(os.environ.keys() - {item.source for item in asked.given}):
         say(f"warning: {warning}")
     for hint in hints_for(split, verbs, asked.wanted.net):
         say(f"hint: {hint}")
@@ -93,11 +96,13 @@ def run(
     need_own_imports_here(project)
     on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     _be_strict(split, request)
     for note in request.notes:
         say(note)
-    for note in [] if request.has("quiet") else found_around(project):
+    for note in (
+        [] if request.has("quiet") else (*values_in_sight(request.given), *sources.notes, *found_around(project))
+    ):
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, sources, project, where, runner, clock, on_end)
@@ -105,7 +110,7 @@ def run(
 
 def wish_of(request: Request, project: str) -> Wish:
     """The files that a command line asks for."""
-    return Wish(project, request.policy_paths, request.trust_once)
+    return Wish(project, request.policy_paths, request.trust_once, request.env_paths)
 
 
 def agrees(asked: Asked) -> bool:
@@ -134,13 +139,20 @@ def _run(
     clock: Clock,
     on_end: Callable[[Done], None],
 ) -> int:
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
+    secrets = b""
+    if request.wanted.injections:
+        # A start without them need not know how they travel.
+        from aisb.effects.inject import prepare
+
+        variables, secrets = prepare(request.wanted.injections, variables, os.environb, request.command)
     login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     who = "the sandbox" if request.wanted.no_gate else "the gate"
     network = need_network(host, who) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
+    unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
     question = with_proxy(question_of(request, sources, project, network), request)
@@ -149,7 +161,8 @@ def _run(
         plan = _with_pins(plan, runner)
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
-    job = job_of(request, plan, where, place, host.podman, network, variables)._replace(login=login)
+    job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
+    job = job._replace(secrets=secrets, login=login)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
@@ -171,6 +184,31 @@ def _with_pins(plan: Plan, runner: Runner) -> Plan:
     from aisb.effects.no_gate import with_pins
 
     return with_pins(plan, runner)
+
+
+def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
+    """The caps that this host cannot keep, which is said. Raises Unprotected where the user will not run without."""
+    missing = unenforced(request.wanted.limits, host.cgroup_manager)
+    if missing.names and request.has("require-limits"):
+        raise Unprotected(
+            f"refused to run without its limits: {missing.sentence()}",
+            hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
+        )
+    if missing.names and not request.has("quiet"):
+        say(f"note: {missing.sentence()}")
+    return missing.names
+
+
+def identity_of(request: Request, project: str, where: Directories, runner: Runner | None) -> dict[bytes, bytes]:
+    """Who commits, for git; nobody where that was switched off, or where anything public could hear of it."""
+    if request.has("no-git-identity") or request.wanted.learn:
+        return {}
+    try:
+        return git_identity(os.environ, where.cache, runner, project)
+    except Unavailable as error:
+        if not request.has("quiet"):
+            say(f"note: no name for git goes in: {error.message}")
+        return {}
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:
@@ -218,8 +256,9 @@ def job_of(
     podman: str,
     network: str,
     variables: dict[bytes, bytes],
+    unkept: tuple[str, ...] = (),
 ) -> Job:
-    """What a run needs besides its plan."""
+    """What a run needs besides its plan. `unkept` are the caps that this host cannot keep."""
     return Job(
         podman=podman,
         network=network,
@@ -232,6 +271,8 @@ def job_of(
         environment=command_environment_of(plan, variables),
         stdin=True,
         terminal=os.isatty(0) and os.isatty(1),
+        limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
+        timeout_seconds=request.timeout_seconds,
     )
 
 
@@ -310,6 +351,8 @@ def _finish(request: Request, ended: Ended, clock: Clock, question: Question) ->
 
         for line in denial_lines(ended.audit, new_resolvers=question.name_servers != name_servers()):
             say(line)
+    for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
+        say(line)
     if ended.fault:
         say(f"warning: {ended.fault}")
     if request.has("timings"):

@@ -139,6 +139,7 @@ def check(
     words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -146,13 +147,15 @@ def check(
     """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
 
-    return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
+    given = _flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once)
+    return check_verb(given, words)
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
 def show(
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -160,7 +163,7 @@ def show(
     """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
 
-    return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
+    return show_verb(_flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once))
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
@@ -215,11 +218,14 @@ def trust(
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
     show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
     revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
+    env_file: list[str] = typer.Option(
+        [], "--env-file", metavar="FILE", help="a file of variables in the project; no value of it is shown"
+    ),
 ) -> int:
     """Look at what a project's .ai-sandbox says, and let it count from now on."""
     from aisb.cli.trust import trust_verb
 
-    return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
+    return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from aisb.domain.egress import EgressPolicy
     from aisb.domain.gather import Gathered, SourcedHost
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
+    from aisb.domain.limits import Limit
     from aisb.domain.names import NameEntry
     from aisb.domain.presets import Registries
 
@@ -63,6 +65,8 @@ class Policy:
     origins: Mapping[str, str]
     notes: tuple[str, ...] = ()
     learn: bool = False
+    limits: tuple[Limit, ...] = ()
+    injections: tuple[Injected, ...] = ()
     # The URL of the proxy that everything goes through, and the variable with its user and password; "" without.
     proxy: str = ""
     proxy_auth: str = ""
@@ -82,7 +86,8 @@ class Policy:
     @property
     def egress(self) -> EgressPolicy:
         """What may be reached, reduced to the fewest entries that mean the same."""
-        return self.gathered.policy._replace(learn=self.learn)
+        injections = tuple(sorted(item.injection for item in self.injections))
+        return self.gathered.policy._replace(learn=self.learn, injections=injections)
 
     @property
     def names(self) -> tuple[NameEntry, ...]:

@@ -11,6 +11,7 @@ from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, PINNED, parse_net_mode
 from aisb.domain.origins import origins_json
@@ -68,6 +69,8 @@ def read_policy(question: Question) -> Policy:
         origins=dict(wanted.origins),
         notes=host_bits_notes(entries) if net == ALLOW else (),
         learn=wanted.learn,
+        limits=wanted.limits,
+        injections=tuple(Injected(*item) for item in wanted.injections),
         proxy=wanted.proxy,
         proxy_auth=wanted.proxy_auth,
         no_gate=wanted.no_gate,
@@ -107,7 +110,7 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
     policy = need_entries(read_policy(question))
     seccomp = seccomp_text()
     images = need_images(question, shop)
-    policy = need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox))))
+    policy = need_reach(need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox)))))
     return compose(policy, question, images, seccomp)
 
 
@@ -137,7 +140,7 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         origins=origins_json(policy) if gate_conf else "",
         learn=policy.learn,
         notes=policy_notes(policy),
-        own_gate=bool(policy.proxy_auth),
+        own_gate=bool(policy.proxy_auth or policy.injections),
     )
 
 
@@ -240,11 +243,11 @@ def preview_of(question: Question, cache: str) -> Preview:
 
     def planned() -> Plan:
         images = image_names(_recorded(question, cache))
-        return compose(need_entries(policy), question, images, _seccomp_or_nothing())
+        return compose(need_reach(need_entries(policy)), question, images, _seccomp_or_nothing())
 
     return Preview(
         texts={
-            "policy": lambda: policy_lines(need_entries(policy)),
+            "policy": lambda: policy_lines(need_reach(need_entries(policy))),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: ruleset_of(policy, question),

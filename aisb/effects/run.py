@@ -16,6 +16,7 @@ from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
+from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
     close_session,
@@ -28,7 +29,7 @@ from aisb.effects.session import (
 )
 from aisb.effects.signals import held, let_through
 from aisb.effects.state import make_private, read_if_there, write_whole
-from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
+from aisb.effects.supervise import Outcome, Wiring, run_attached
 from aisb.errors import AisbError, CommandError, Unprotected
 from aisb.render.argv import (
     HOME_TARGET,
@@ -46,6 +47,7 @@ from aisb.render.identity import environment_block
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from aisb.domain.limits import Limit
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
     from aisb.effects.state import Directories
@@ -62,7 +64,8 @@ class Job(NamedTuple):
     """
     What a run needs besides its plan.
 
-    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none.
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none. `limits` are the
+    caps that this host can keep.
     """
 
     podman: str
@@ -78,6 +81,10 @@ class Job(NamedTuple):
     terminal: bool
     # User and password for the proxy, encoded: for the gate alone.
     login: str = ""
+    # What the run's gate puts into requests: for the gate alone too.
+    secrets: bytes = b""
+    limits: tuple[Limit, ...] = ()
+    timeout_seconds: int = 0
 
 
 class Ended(NamedTuple):
@@ -111,6 +118,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         terminal=job.terminal,
         pid_file=session.pid_file,
         command=job.command,
+        limits=tuple((limit.name, limit.value) for limit in job.limits),
     )
 
 
@@ -155,7 +163,7 @@ def _attached(
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels))
         runner.announce(argv)
-        wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal)
+        wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal, job.timeout_seconds)
         return run_attached(argv, wiring, remove, _prepare_the_end)
     finally:
         os.close(variables)
@@ -194,11 +202,11 @@ def _gate(plan: Plan, job: Job, run: str, runner: Runner) -> Iterator[Gate | Non
 
 
 def gate_plan_of(job: Job, plan: Plan, run: str) -> GatePlan:
-    """The gate of a run: one that is shared by all that want the same, or its own where it holds a password."""
+    """The gate of a run: one that is shared by all that want the same, or its own where it holds a secret."""
     if not plan.own_gate:
         return GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
     key = hashlib.sha256(f"{plan.gate_key} {run}".encode()).hexdigest()
-    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login)
+    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login, job.secrets)
 
 
 def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
@@ -255,7 +263,7 @@ def project_identity(project: str) -> str:
 
 def gate_view(job: Job, plan: GatePlan, directory: str) -> GateView:
     """What the argv of the run's gate is made of."""
-    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner)
+    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner, bool(plan.secrets))
 
 
 def remove_command(podman: str, run: str) -> Command:

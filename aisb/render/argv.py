@@ -55,6 +55,7 @@ class SandboxView(NamedTuple):
     terminal: bool
     pid_file: str
     command: tuple[str, ...]
+    limits: tuple[tuple[str, str], ...] = ()
 
 
 def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
@@ -83,6 +84,7 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
         "--security-opt", f"seccomp={view.seccomp}",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--preserve-fds", "2",
+        *(f"--{name}={value}" for name, value in view.limits),
         *(f"--label={name}={value}" for name, value in view.labels),
         *(f"--mount={mount.option()}" for mount in view.mounts),
         "--workdir", view.workdir,

@@ -48,7 +48,9 @@ def policy_lines(policy: Policy) -> str:
                 pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
     pairs |= _numbered("rule", _rules(policy))
     pairs |= _numbered("env", policy.environment)
+    pairs |= _numbered("inject", ((item.text(), item.origin) for item in policy.injections))
     pairs |= _numbered("install", policy.install)
+    pairs |= _numbered("limit", ((f"{limit.name} {limit.value}", limit.origin) for limit in policy.limits))
     return _lines(pairs)
 
 
@@ -66,7 +68,13 @@ def policy_notes(policy: Policy) -> tuple[str, ...]:
     hosts = [host.host for host in policy.egress.rules]
     cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
     rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
-    return (*policy.notes, *_proxy_notes(policy), *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+    return (
+        *policy.notes,
+        *_proxy_notes(policy),
+        *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]),
+        *rest,
+        *_injection_notes(policy),
+    )
 
 
 def _proxy_notes(policy: Policy) -> Iterator[str]:
@@ -77,6 +85,14 @@ def _proxy_notes(policy: Policy) -> Iterator[str]:
         )
 
 
+def _injection_notes(policy: Policy) -> tuple[str, ...]:
+    return tuple(
+        f"{item.variable} stays out of the sandbox: the gate puts it into {item.header} of requests to {item.host}, "
+        "whose TLS it opens"
+        for item in policy.injections
+    )
+
+
 def check_lines(answer: Answer) -> str:
     """What the gate would answer, and why, in the form of the printed policy."""
     target, verdict = answer.target, answer.verdict
@@ -85,7 +101,7 @@ def check_lines(answer: Answer) -> str:
         "bumped": "yes" if answer.bumped else "no",
         "decision": "allow" if verdict.allowed else "deny",
         "host": target.host,
-        "injected": "no",
+        "injected": "yes" if answer.injected else "no",
         "method": target.method,
         "path": target.path,
         "port": str(target.port),

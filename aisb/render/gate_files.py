@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.egress import policy_json
+from aisb.domain.injection import headers_read, injected_headers
 from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
 from aisb.render.environment import render
-from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
+from aisb.render.gate import (
+    FIRST_EPHEMERAL_PORT,
+    GATE_TARGET,
+    LAST_EPHEMERAL_PORT,
+    OWN_NAME,
+    SCRATCH_TARGET,
+)
 from aisb.render.gate_addresses import (
     GUARDED_FOR_SQUID,
     GUARDED_V4,
@@ -96,6 +103,8 @@ class SquidView(NamedTuple):
     bumped: tuple[str, ...]
     roots: str
     learn: bool
+    injected: tuple[str, ...]
+    headers_read: tuple[str, ...]
     guarded_networks: tuple[str, ...]
     # Whether everything goes through a proxy, and what squid calls its addresses.
     proxied: bool
@@ -176,9 +185,11 @@ def squid_conf(
         listed_ports=tuple(sorted(ports)),
         private_networks=_with_host((*PRIVATE_V4, *PRIVATE_V6), host_addresses),
         opened=opened_of(egress.addresses),
-        bumped=_bumped(egress),
+        bumped=egress.bumped,
         roots=ROOTS_READ if own_roots else "",
         learn=egress.learn,
+        injected=injected_headers(egress.injections),
+        headers_read=headers_read(egress.injections),
         guarded_networks=_with_host(GUARDED_FOR_SQUID, host_addresses),
         proxied=way_out is not None,
         upstream=way_out.names if way_out else (),
@@ -201,12 +212,8 @@ def allowlist(names: Iterable[NameEntry]) -> str:
 
 
 def bumped_names(egress: EgressPolicy) -> str:
-    """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
-    return render("allowlist.j2", AllowlistView(_bumped(egress)))
-
-
-def _bumped(egress: EgressPolicy) -> tuple[str, ...]:
-    return tuple(sorted(policy.host for policy in egress.rules))
+    """The hosts whose TLS is opened, one a line: no bug of the helper can have squid pass on unread what goes there."""
+    return render("allowlist.j2", AllowlistView(egress.bumped))
 
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str], way_out: WayOut | None = None) -> str:
@@ -254,8 +261,8 @@ def gate_files(
 
     `roots` are certificates of the user's own, in PEM; `way_out` is the proxy that everything goes through.
     """
-    bumped = {"bumped": bumped_names(egress)} if egress.rules else {}
-    opens_tls = egress.rules or (way_out is not None and way_out.upstream.is_tls)
+    bumped = {"bumped": bumped_names(egress)} if egress.bumped else {}
+    opens_tls = bool(egress.bumped) or (way_out is not None and way_out.upstream.is_tls)
     own_roots = {ROOTS: roots} if opens_tls and roots else {}
     peers = {PEERS: peer_lines(way_out)} if way_out else {}
     login = {LOGIN: "on descriptor 4\n"} if way_out and way_out.has_login else {}

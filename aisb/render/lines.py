@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.limits import MEMORY, PIDS, TIMEOUT
 from aisb.domain.net import PINNED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.domain.limits import Limit
+
+_HITS = {
+    MEMORY: "a program of the sandbox was killed: its memory was used up",
+    PIDS: "the sandbox could not start another process: it had all that it may have",
+    TIMEOUT: "the command was ended: its time was over",
+}
 
 
 class StartView(NamedTuple):
@@ -76,6 +88,12 @@ def learn_lines(*, proxied: bool = False) -> tuple[str, ...]:
 
 def _short(path: str, home: str) -> str:
     return "~" + path.removeprefix(home) if home and path.startswith(home + "/") else path
+
+
+def limit_lines(hits: Iterable[str], limits: Iterable[Limit], timeout_seconds: int) -> list[str]:
+    """What the sandbox ran into of its caps, with the flag that changes each."""
+    values = {limit.name: limit.value for limit in limits} | {TIMEOUT: f"{timeout_seconds}s"}
+    return [f"{_HITS[name]} (--{name} {values.get(name, '')})" for name in hits if name in _HITS]
 
 
 def timing_lines(marks: list[tuple[str, float]]) -> list[str]:

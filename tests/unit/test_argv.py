@@ -28,6 +28,7 @@ def make_view(**changes: object) -> SandboxView:
         terminal=False,
         pid_file="/run/user/1000/aisb/r/1a2b3c4d/pid",
         command=("npm", "test", "--", "-x"),
+        limits=(("memory", "8g"), ("ulimit", "nofile=1024")),
     )
     return view._replace(**changes)  # type: ignore[arg-type]  # each test names fields of the view
 
@@ -59,6 +60,7 @@ def test_a_sandbox_has_every_protection_on_its_command_line() -> None:
         "--security-opt", f"seccomp={session}/seccomp.json",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--preserve-fds", "2",
+        "--memory=8g", "--ulimit=nofile=1024",
         "--label=aisb.role=sandbox",
         f"--mount=type=bind,src={session}/run,dst=/run/aisb,ro",
         f"--mount=type=bind,src={session}/s,dst=/run/aisb/gate,ro",

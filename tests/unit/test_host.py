@@ -102,7 +102,7 @@ def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
     first = need_host(cache, runner, directory, "", subordinate_ids=lambda: None)
     second = need_host(cache, FakeRunner(), directory, "", subordinate_ids=lambda: None)
 
-    assert first == second == Host(program, (5, 4), "overlay", first.network)
+    assert first == second == Host(program, (5, 4), "overlay", first.network, first.cgroup_manager)
 
 
 @pytest.mark.parametrize(

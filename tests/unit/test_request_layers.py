@@ -57,7 +57,7 @@ def test_lists_add_up_and_each_item_knows_where_it_was_written() -> None:
         Setting("b.test", f"{THEIRS}:1"),
         Setting("c.test", "--allow"),
     )
-    assert asked.wanted.environment == (Setting("A", f"{OURS}:1"), Setting("B", f"{OURS}:1"), Setting("C", "--env"))
+    assert asked.wanted.environment == (Setting("A", f"{OURS}:1"), Setting("B", "--env"), Setting("C", "--env"))
     assert asked.wanted.packages() == ("jq", "zsh", "jq", "tmux")
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_entry_of_a_file_is_an_error_under_every_mode() -> None:
     ("said", "message"),
     [
         ({"env": ["HOME"]}, "env HOME: the sandbox has a HOME of its own"),
-        ({"env": ["A=1"]}, "env A=...: a value on the command line shows in the process list"),
+        ({"env": ["A=1"]}, "env A=...: a file of settings holds no values"),
         ({"net": "nome"}, "net 'nome' is not a mode"),
         ({"gate-idle": "soon"}, "gate-idle 'soon' is not a number of seconds"),
         ({"gate-network": "host"}, "gate-network 'host' is not the name of a network"),

@@ -7,6 +7,7 @@ The fake internet's web server: one connection, request after request, each one 
     /redirect/URL        302 to URL
     /status/CODE         an empty answer with that status
     /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
+    /private.git/...     one that can be pushed to, for whoever sends a password that ends in `-accepted`
     /smart/NAME.git/...  a git repository of a test's own, by git's own server: it takes pushes
     /events/KEY/N        N events, the first at once, each later one with a request for /next/KEY
     /ws/...              a WebSocket that repeats what it gets
@@ -20,7 +21,7 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from laboratory.internet import model, repository, streams
+from laboratory.internet import model, private, repository, streams
 
 if TYPE_CHECKING:
     import socket
@@ -121,6 +122,9 @@ def respond(request: Request, site: str, files: Path) -> Answer:
             "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "lab"}],
         }
         return Answer(body=json.dumps(listing).encode(), kind="application/json")
+    if first == private.NAME:
+        status, headers, body = private.respond(request.method, request.path, request.headers, request.body)
+        return Answer(status, body, headers.pop("content-type", "text/plain"), tuple(headers.items()))
     if first == "smart":
         return _git(request, files / first)
     return _page(request, first, rest) or _file(files / path.lstrip("/"), first, site)
