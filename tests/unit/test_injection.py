@@ -78,6 +78,7 @@ def test_another_credential_is_taken_out_and_nothing_put_in(headers: dict[str, s
         (request("other.example.com"), {"Authorization": HELD}),
         (request("sub.api.example.com"), {"Authorization": HELD}),
         (request(scheme="http"), {"Authorization": HELD}),
+        (request(scheme="http")._replace(port=443, url_port=443), {"Authorization": HELD}),
         (request(method="TRACE"), {"Authorization": HELD}),
         (request()._replace(port=8443, url_port=8443), {"Authorization": HELD}),
         (request(), {"X-Api-Key": HELD}),
