@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 
-from gate.probe import Failure, prove_allow, prove_closed
+from gate.probe import Failure, prove_allow, prove_closed, prove_pinned
 
 VARIABLES = 3
 PHASES = 4
@@ -89,7 +89,7 @@ def _launch(command: list[bytes]) -> None:
             trust_in_java(environment)
     mode = read_text(f"{SESSION}/mode").strip()
     # Only the first process of the sandbox is the relay's parent; a later command finds it running.
-    is_parent = mode == "allow" and os.getpid() == 1
+    is_parent = mode in ("allow", "pinned") and os.getpid() == 1
     if is_parent:
         wait_for_relay()
         report("relay")
@@ -227,6 +227,9 @@ def prove(mode: str) -> None:
     with_v6 = bool(read_if_there("/proc/net/if_inet6"))
     if mode == "full":
         prove_closed(with_v6=with_v6, to_host=True)
+        return
+    if mode == "pinned":
+        prove_pinned(with_v6=with_v6)
         return
     check_routes(read_if_there("/proc/net/route"), read_if_there("/proc/net/ipv6_route"))
     if mode == "allow":

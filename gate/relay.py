@@ -18,7 +18,7 @@ from gate.dial import dial
 from gate.loop import READ, Loop, receive
 from gate.names import Names, target_of
 from gate.pump import Farewell, Pump, prepare, refuse
-from gate.resolver import Resolver, ResolverStream, serve_packets
+from gate.resolver import GateResolver, ResolverStream, serve_packets
 from gate.verdicts import Verdicts
 
 # As `typing` has it, whose import would take 15 ms of every start.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gate.loop import Timer
+    from gate.resolver import Resolver
 
 GATE = "/run/aisb/gate/gate.sock"
 # One port a line: what is the host's, and reached on this sandbox's localhost too. Not there where none is.
@@ -361,7 +362,7 @@ def main() -> None:
     prepare()
     loop = Loop()
     names = Names()
-    resolver = Resolver(names, Verdicts(loop, GATE))
+    resolver = GateResolver(names, Verdicts(loop, GATE))
     relay = Relay(loop, GATE, names, resolver, limit)
     for socket in explicit:
         relay.serve_explicit(socket)

@@ -53,7 +53,7 @@ _BUILT_IN = Layer(
     {},
 )
 # Of these the printed policy says where they were written.
-_ORIGINS = (NET, "base-image", "ca-bundle", "proxy")
+_ORIGINS = (NET, "base-image", "ca-bundle", "no-gate", "proxy")
 
 
 class Request(NamedTuple):
@@ -109,15 +109,19 @@ def read_request(
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
+    no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
     given = _given(added(layers, "env"), filed)
     names = tuple(Setting(item.shown(), item.origin) for item in given)
     limits = read_limits(layers)
     wanted = _wanted(layers, scalars)._replace(
         environment=names,
         learn=split.verb == LEARN,
+        no_gate=no_gate,
         limits=limits.limits,
         injections=_injections(added(layers, "inject"), scalars[NET]),
     )
+    if no_gate:
+        _refuse_what_takes_a_gate(wanted, scalars, split)
     if wanted.learn:
         _refuse_to_learn_so(wanted, scalars[NET], may_pass_in=bool(split.own("yes")))
     return Request(
@@ -181,8 +185,8 @@ def _environment(environ: Mapping[str, str]) -> Layer:
 
 
 def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:
-    for name in ("allow", "policy", "proxy", "proxy-auth"):
-        if net.value != ALLOW and split.values(name):
+    for name in ("allow", "policy", "proxy", "proxy-auth", "no-gate"):
+        if net.value != ALLOW and split.has(name):
             raise UsageError(f"--{name} has no meaning under {_mode(net)}", hint=_way_out(net))
 
 
@@ -196,6 +200,23 @@ def _refuse_to_learn_so(wanted: Wanted, net: Setting, *, may_pass_in: bool) -> N
             f"{name.named('env')} {name.value}: what runs under aisb learn could send it to any host",
             hint="leave it out, or say that you want that: aisb learn --yes ...",
         )
+
+
+def _refuse_what_takes_a_gate(wanted: Wanted, scalars: Mapping[str, Setting], split: Split) -> None:
+    """What only a gate can do is refused, wherever it was asked for, but for where the gate would be."""
+    off = scalars["no-gate"]
+    named = off.named("no-gate")
+    hint = "leave one of the two out" if off.origin == "--no-gate" else "add in front: AISB_NO_GATE=0"
+    if wanted.learn:
+        raise UsageError(f"aisb learn takes a gate, which sees what is reached; {named} has none", hint=hint)
+    if wanted.proxy:
+        proxy = scalars["proxy"]
+        raise UsageError(f"{proxy.named('proxy')} is a gate's way out, and {named} has none", hint=hint)
+    if wanted.injections:
+        item = wanted.injections[0]
+        raise UsageError(f"{item.origin} {item.text()} is a gate's to put in, and {named} has none", hint=hint)
+    if split.has("gate-network"):
+        raise UsageError(f"--gate-network is what a gate joins, and {named} has none", hint=hint)
 
 
 def _mode(net: Setting) -> str:

@@ -11,6 +11,7 @@ from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
@@ -28,7 +29,7 @@ from aisb.effects.state import directories
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, learn_lines, limit_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,13 +149,16 @@ def _run(
     login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
-    network = need_network(host) if request.wanted.net != "none" else ""
+    who = "the sandbox" if request.wanted.no_gate else "the gate"
+    network = need_network(host, who) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
     unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
+    if plan.net == PINNED:
+        plan = _with_pins(plan, runner)
     clock.mark("plan")
     place = Place(project, sources.policy_directory)
     job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
@@ -198,6 +202,13 @@ def identity_of(request: Request, project: str, where: Directories, runner: Runn
         if not request.has("quiet"):
             say(f"note: no name for git goes in: {error.message}")
         return {}
+
+
+def _with_pins(plan: Plan, runner: Runner) -> Plan:
+    # What reads addresses takes time to import, and few runs need it.
+    from aisb.effects.no_gate import with_pins
+
+    return with_pins(plan, runner)
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:
@@ -325,8 +336,10 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(mounted)
     for line in learn_lines(proxied="peers" in plan.gate_files) if plan.learn else ():
         say(line)
-    if not quiet or plan.net == "full":
+    if not quiet or plan.net in (FULL, PINNED):
         say(reachable)
+    for line in no_gate_lines() if plan.net == PINNED else ():
+        say(line)
     for note in () if quiet else plan.notes:
         say(note)
 

@@ -89,6 +89,7 @@ SANDBOX_PROGRAMS = _gate(
     "launcher",
     "loop",
     "names",
+    "pins",
     "probe",
     "pump",
     "registries",

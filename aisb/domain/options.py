@@ -88,6 +88,7 @@ OPTIONS = (
         _ANYWHERE,
     ),
     Option("proxy-auth", VALUE, "VAR", "the variable that holds user:password for it", NETWORK, _ANYWHERE),
+    Option("no-gate", FLAG, "", "no gate: names pinned to their addresses, any site at these open", NETWORK, _ANYWHERE),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
     Option(
         "env",

@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
     learn: bool = False
     proxy: str = ""
     proxy_auth: str = ""
+    no_gate: bool = False
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
 

@@ -168,11 +168,11 @@ def _gate_network(version: tuple[int, int]) -> str:
     return "slirp4netns" if find_program("slirp4netns") else ""
 
 
-def need_network(host: Host) -> str:
-    """How a container here reaches the network. Only the gate and `--net full` need it."""
+def need_network(host: Host, who: str = "the gate") -> str:
+    """How a container here reaches the network. Only the gate, `--no-gate` and `--net full` need it."""
     if not host.network:
         raise Unavailable(
-            "neither pasta nor slirp4netns is there: the gate has no way out",
+            f"neither pasta nor slirp4netns is there: {who} has no way out",
             hint="install one: apt-get install passt, or apt-get install slirp4netns",
         )
     return host.network

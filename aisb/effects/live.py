@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.net import PINNED
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY, Change
 from aisb.effects.gate import ask
@@ -68,6 +69,11 @@ def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) ->
     """
     parent = os.path.dirname(session.path)
     gate = os.path.dirname(parent)
+    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
+        raise UsageError(
+            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
+            hint=f"end it, and start one: aisb --no-gate {_flags(entries, '')}",
+        )
     if os.path.basename(os.path.dirname(gate)) != "g":
         raise UsageError(
             f"run {session.run} has no gate: it was started with another --net", hint="start one with: aisb --allow"

@@ -13,10 +13,10 @@ from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
 from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
-from aisb.domain.net import ALLOW, parse_net_mode
+from aisb.domain.net import ALLOW, PINNED, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets
+from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets, without_gate
 from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
@@ -31,6 +31,7 @@ from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
 from aisb.render.gate_upstream import WayOut, peer_lines
 from aisb.render.images import containerfile, image_names
+from aisb.render.pinned import pinned_ruleset
 from aisb.render.seccomp import seccomp_json
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def read_policy(question: Question) -> Policy:
     files = [_policy_file(file) for file in question.policy_files]
     hosts = tuple(host for file in files for host in file.hosts)
     entries = tuple(_all_entries(question, files))
-    return Policy(
+    policy = Policy(
         net=net,
         allow=parse_allow(net, entries),
         hosts=hosts if net == ALLOW else (),
@@ -72,7 +73,9 @@ def read_policy(question: Question) -> Policy:
         injections=tuple(Injected(*item) for item in wanted.injections),
         proxy=wanted.proxy,
         proxy_auth=wanted.proxy_auth,
+        no_gate=wanted.no_gate,
     )
+    return without_gate(policy)
 
 
 def _policy_file(file: SourceFile) -> PolicyFile:
@@ -118,10 +121,10 @@ def need_images(question: Question, shop: Workshop) -> ImageNames:
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
     """The whole plan: every rendered text and every name."""
-    gate_conf = _gate_files(policy, question, seccomp) if policy.net == ALLOW else {}
+    gate_conf = _gate_files(policy, question, seccomp) if policy.mode == ALLOW else {}
     egress = policy.egress
     return Plan(
-        net=policy.net,
+        net=policy.mode,
         user=question.user,
         home_volume=policy.home_volume,
         policy_lines=policy_lines(policy),
@@ -151,21 +154,31 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         "resolv.conf": identity.resolv_conf(),
     }
     targets = session_targets(
-        gated=policy.net == ALLOW, project=bool(policy.project), policy_directory=question.policy_directory
+        gated=policy.mode == ALLOW, project=bool(policy.project), policy_directory=question.policy_directory
     )
     if set(identity_files) != set(IDENTITY_FILES):
         raise AssertionError("each identity file is mounted, and each mounted one is rendered")
     ports = policy.egress.host_ports
     host_ports = {"host-ports": "".join(f"{port}\n" for port in ports)} if ports else {}
+    # Filled when a run starts.
+    pins = {"pins": ""} if policy.mode == PINNED else {}
     return {
         **certificates,
         **identity_files,
         **host_ports,
-        "mode": f"{policy.net}\n",
+        **pins,
+        "mode": f"{policy.mode}\n",
         "mounts": sandbox.mount_targets(targets),
         "policy.json": policy_json(policy.egress),
-        "sandbox.nft": sandbox.ruleset(policy.net),
+        "sandbox.nft": ruleset_of(policy, question),
     }
+
+
+def ruleset_of(policy: Policy, question: Question) -> str:
+    """The sandbox's ruleset; without a gate, but for the addresses of the names."""
+    if policy.mode == PINNED:
+        return pinned_ruleset(policy.egress, question.host_addresses)
+    return sandbox.ruleset(policy.mode)
 
 
 def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
@@ -237,7 +250,7 @@ def preview_of(question: Question, cache: str) -> Preview:
             "policy": lambda: policy_lines(need_reach(need_entries(policy))),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
-            "nft": lambda: sandbox.ruleset(policy.net),
+            "nft": lambda: ruleset_of(policy, question),
             "squid": lambda: _squid_text(need_entries(policy), question),
             "seccomp": seccomp_text,
         },
@@ -256,8 +269,9 @@ def image_registries(question: Question, cache: str) -> Registries:
 
 
 def _squid_text(policy: Policy, question: Question) -> str:
-    if policy.net != ALLOW:
-        raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
+    if policy.mode != ALLOW:
+        under = "with --no-gate" if policy.mode == PINNED else f"under --net {policy.net}"
+        raise UsageError(f"--print-squid: there is no gate {under}", hint="leave one of the two out")
     egress = policy.egress
     way_out = _way_out(policy, question)
     text = squid_conf(

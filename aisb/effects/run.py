@@ -8,6 +8,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.net import FULL, PINNED
 from aisb.domain.project import directories_around
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
@@ -98,7 +99,7 @@ class Ended(NamedTuple):
 def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
     """All mounts of a run: aisb's own, the home, and the project."""
     project = project_mounts(job.project, policy_directory=bool(job.policy_directory))
-    own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != "full")
+    own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != FULL)
     return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
 
 
@@ -108,7 +109,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         podman=job.podman,
         run=session.run,
         image=plan.sandbox_image,
-        network=NETWORKS[job.network] if plan.net == "full" else "none",
+        network=NETWORKS[job.network] if plan.net in (FULL, PINNED) else "none",
         seccomp=f"{session.path}/seccomp.json",
         workdir=PROJECT_TARGET if job.project else HOME_TARGET,
         mounts=mounts_of(job, session, plan.net),

@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import parents_of
+from aisb.domain.net import PINNED
 from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from aisb.domain.presets import Item
 
 _MOST_NOTES = 5
+_NO_GATE = (
+    "each name is looked up once, when a run starts; any site at its addresses can be reached, under any name; "
+    "nothing is recorded"
+)
 
 
 def policy_lines(policy: Policy) -> str:
@@ -27,6 +32,7 @@ def policy_lines(policy: Policy) -> str:
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {"no_gate": _NO_GATE} if policy.mode == PINNED else {}
     pairs |= {"proxy": policy.proxy} if policy.proxy else {}
     pairs |= {"proxy_auth": policy.proxy_auth} if policy.proxy_auth else {}
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}

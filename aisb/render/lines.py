@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.limits import MEMORY, PIDS, TIMEOUT
+from aisb.domain.net import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,11 +56,25 @@ def _reachable(view: StartView) -> str:
         return (
             "WARNING: --net full: everything but this host's loopback can be reached, nothing is filtered or recorded"
         )
-    names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
-    addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
+    if view.net == PINNED:
+        return f"WARNING: --no-gate: allow {_counted(view)}; nothing is judged by name, and nothing is recorded"
     ports = f", {view.host_ports} {'port' if view.host_ports == 1 else 'ports'} of this host" if view.host_ports else ""
     besides = " and everything public" if view.learn else ""
-    return f"allow {names}, {addresses}{ports}{besides}; gate {view.gate} {'warm' if view.warm else 'started'}"
+    return f"allow {_counted(view)}{ports}{besides}; gate {view.gate} {'warm' if view.warm else 'started'}"
+
+
+def _counted(view: StartView) -> str:
+    names = f"{view.names} name" if view.names == 1 else f"{view.names} names"
+    addresses = f"{view.addresses} address" if view.addresses == 1 else f"{view.addresses} addresses"
+    return f"{names}, {addresses}"
+
+
+def no_gate_lines() -> tuple[str, ...]:
+    """What is said whenever a run has no gate, however quiet it is to be."""
+    return (
+        "WARNING: each name was looked up once and means itself alone; no other name resolves, nor what is below it",
+        "WARNING: any site at their addresses is open (of a CDN, all of it), TLS or not; a name that moves is lost",
+    )
 
 
 def learn_lines(*, proxied: bool = False) -> tuple[str, ...]:

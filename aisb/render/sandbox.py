@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render.environment import render
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ RELAY_UID = 999
 COMMAND_UID = 1000
 LAUNCHER_MODULE = "gate.launcher"
 RELAY_MODULE = "gate.relay"
+# What answers questions for names where there is no gate.
+PINS_MODULE = "gate.pins"
 
 # Where the relay listens; gate/relay.py and gate/names.py hold the same numbers, and a test compares them.
 TRANSPARENT_PORT = 3129
@@ -30,9 +33,6 @@ DNS_PORT = 3130
 FIRST_ADDRESS = "198.18.1.0"
 LAST_ADDRESS = "198.19.255.255"
 
-# Addresses under which slirp4netns (10.0.2.x, fd00::x) and pasta (169.254.1.x) show the host inside.
-HOST_V4 = ("10.0.2.2", "10.0.2.3", "169.254.1.0/24")
-HOST_V6 = ("fd00::2", "fd00::3")
 RESOLVERS_V4 = ("10.0.2.3", "169.254.1.1")
 RESOLVERS_V6 = ("fd00::3",)
 
@@ -109,6 +109,7 @@ class EntrypointView(NamedTuple):
     relay_uid: int = RELAY_UID
     command_uid: int = COMMAND_UID
     relay_module: str = RELAY_MODULE
+    pins_module: str = PINS_MODULE
     launcher_module: str = LAUNCHER_MODULE
 
 

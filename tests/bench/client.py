@@ -179,6 +179,67 @@ def many(job: dict[str, Any]) -> int:
     return len(clients)
 
 
+def answered(name: str, way: str, quiet: int) -> None:
+    """An answer that has begun goes on after a silence."""
+    with connect({"name": name, "way": way or socket.gethostbyname(name)}) as secure:
+        secure.settimeout(quiet + SECONDS)
+        secure.sendall(request({"name": name, "path": f"/stream/{quiet}"}))
+        answer = b""
+        while END not in answer:
+            piece = secure.recv(65536)
+            answer += piece
+            if not piece:
+                raise ConnectionError(answer.decode("latin-1"))
+
+
+def asked(name: str, way: str, quiet: int) -> None:
+    """A question after a silence is heard."""
+    with connect({"name": name, "way": way}) as secure:
+        time.sleep(quiet)
+        secure.sendall(request({"name": name, "path": "/"}))
+        hear(secure)
+
+
+def echoed(name: str, quiet: int) -> None:
+    """Bytes that are no HTTP go on after a silence."""
+    with socket.create_connection((name, 5432), timeout=SECONDS) as plain:
+        plain.sendall(b"before")
+        if plain.recv(100) != b"before":
+            raise ConnectionError("nothing comes back")
+        time.sleep(quiet)
+        plain.sendall(b"after")
+        if plain.recv(100) != b"after":
+            raise ConnectionError("nothing comes back any more")
+
+
+def silence(job: dict[str, Any]) -> dict[str, str]:
+    """What becomes of streams of every kind on which nothing is said for so many seconds: "" where all is well."""
+    passed, ruled, way, quiet = job["passed"], job["ruled"], job["way"], job["seconds"]
+    kinds = {
+        "an answer passed on unread, by the proxy": lambda: answered(passed, way, quiet),
+        "an answer passed on unread, by the name": lambda: answered(passed, "", quiet),
+        "an answer of a host with rules, by the proxy": lambda: answered(ruled, way, quiet),
+        "an answer of a host with rules, by the name": lambda: answered(ruled, "", quiet),
+        "a question passed on unread, after it": lambda: asked(passed, way, quiet),
+        "bytes that are no HTTP": lambda: echoed(passed, quiet),
+    }
+    found = {}
+
+    def one(kind: str) -> None:
+        try:
+            kinds[kind]()
+            found[kind] = ""
+        except OSError as error:
+            found[kind] = f"{type(error).__name__}: {error}"[:200]
+
+    threads = [threading.Thread(target=one, args=(kind,)) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
 def first_byte(job: dict[str, Any]) -> list[float]:
     """Milliseconds until the first bytes of a streamed answer are here, and until the last ones are."""
     with connect(job) as secure:

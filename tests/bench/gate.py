@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MITMPROXY = os.path.expanduser("/home/aisb-lab/bench/bin/mitmdump")
+# Beside the tree, where tests/bench/run has put it.
+MITMPROXY = os.path.normpath(f"{HERE}/../../../bench/bin/mitmdump")
 ADDRESS = os.environ.get("BENCH_ADDRESS", "198.51.100.64")
 RULED, SPLICED = "ruled.bench.test", "passed.bench.test"
 # Method and path, from top to bottom, the last one that matches counts.
 RULES = (
     ("DENY", "*", "/.*"), ("ALLOW", "GET", "/repos/[^/]+/[^/]+/issues"), ("ALLOW", "GET", "/repos/[^/]+/[^/]+/pulls"),
     ("ALLOW", "POST", "/repos/[^/]+/[^/]+/issues"), ("ALLOW", "GET", "/user"), ("ALLOW", "GET", "/search/.*"),
-    ("DENY", "*", "/search/code"), ("ALLOW", "GET", "/bulk/.*"), ("ALLOW", "GET", "/stream"), ("ALLOW", "HEAD", "/.*"),
+    ("DENY", "*", "/search/code"), ("ALLOW", "GET", "/bulk/.*"), ("ALLOW", "GET", "/stream/.*"), ("ALLOW", "HEAD", "/.*"),
 )  # fmt: skip
 ALLOWED, FORBIDDEN = "/repos/some/thing-NUMBER/issues", "/repos/some/thing/secrets"
 PROXY, SOCKET = "127.0.0.1:3128", "/run/aisb/gate/gate.sock"
@@ -190,7 +191,7 @@ def refuses(speaker: Speaker, way: str) -> None:
 def measure_rules(count: int, ours: Speaker, theirs: Speaker) -> dict[str, Any]:
     """Requests of a host with rules, on kept connections and on new ones."""
     kept: dict[str, Any] = {"name": RULED, "connections": 64, "seconds": 3}
-    new: dict[str, Any] = {"name": RULED, "connections": 8, "count": 150}
+    new: dict[str, Any] = {"name": RULED, "connections": 32, "count": 200}
     with mitmproxy() as way:
         refuses(ours, PROXY)
         refuses(theirs, way)
@@ -204,7 +205,7 @@ def measure_passing(count: int, ours: Speaker, theirs: Speaker) -> dict[str, Any
     """What is passed on unread."""
     size = MEGABYTES << 20
     bulk: dict[str, Any] = {"name": SPLICED, "path": f"/bulk/{size}", "bytes": size}
-    stream: dict[str, Any] = {"name": SPLICED, "path": "/stream"}
+    stream: dict[str, Any] = {"name": SPLICED, "path": "/stream/1"}
     found = {
         "bulk": pairs(
             count, lambda: ours.ask("bulk", way=PROXY, **bulk), lambda: theirs.ask("bulk", way=ADDRESS, **bulk)

@@ -1,11 +1,12 @@
 """
 The server that the bench asks, quick enough not to be what is measured.
 
-    origin.py AUTHORITY PORT
+    origin.py AUTHORITY PORT ECHO_PORT
 
 AUTHORITY is a folder with a key and certificates, `NAME.pem` each.
 
-`/bulk/N` is N bytes; `/stream` is a first piece at once and the rest a second later; all else is a short answer.
+`/bulk/N` is N bytes; `/stream/N` is a first piece at once and the rest N seconds later; all else is a short answer. On the
+other port everything comes back.
 Says a line when it listens, and ends with its standard input.
 """
 
@@ -76,7 +77,7 @@ class Server:
             while data := client.recv(65536):
                 # The requests of the bench come whole.
                 path = data.split(b" ", 2)[1]
-                if path.startswith((b"/bulk/", b"/stream")):
+                if path.startswith((b"/bulk/", b"/stream/")):
                     self._forget(number)
                     threading.Thread(target=send_long, args=(client, path), daemon=True).start()
                     return
@@ -99,18 +100,30 @@ def send_long(client: ssl.SSLSocket, path: bytes) -> None:
     try:
         with client:
             client.setblocking(True)
-            if path == b"/stream":
+            count = int(path.rpartition(b"/")[2])
+            if path.startswith(b"/stream/"):
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nfirst")
-                time.sleep(1)
+                time.sleep(count)
                 client.sendall(b"\r\n\r\nok")
                 return
-            count = int(path.rpartition(b"/")[2])
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % count)
             for _ in range(count // len(PIECE)):
                 client.sendall(PIECE)
     except OSError:
         # The client has heard enough.
         return
+
+
+def echo(listener: socket.socket) -> None:
+    """Everything comes back, on each connection."""
+
+    def one(client: socket.socket) -> None:
+        with client:
+            while data := client.recv(65536):
+                client.sendall(data)
+
+    while True:
+        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
 
 
 def end_with_stdin() -> None:
@@ -123,6 +136,7 @@ def main() -> None:
     """See the module."""
     server = Server(sys.argv[1], int(sys.argv[2]))
     threading.Thread(target=end_with_stdin, daemon=True).start()
+    threading.Thread(target=echo, args=(socket.create_server(("0.0.0.0", int(sys.argv[3]))),), daemon=True).start()
     print("ready", flush=True)
     server.serve()
 

@@ -4,7 +4,7 @@ Runs a command while the bench's server is part of a laboratory host's fake inte
 
     tests/bench/with_origin.py HOST COMMAND [ARG...]
 
-`ruled.bench.test` and `passed.bench.test` lead to it, on port 443. A call of `tests/lab/run` by the command finds it there.
+`ruled.bench.test` and `passed.bench.test` lead to it, on ports 443 and 5432. A call of `tests/lab/run` by the command finds it there.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from laboratory.settings import need_host  # noqa: E402
 
 ADDRESS = "198.51.100.64"
 NAMES = ("ruled.bench.test", "passed.bench.test")
-PORT = "9443"
+PORT, ECHO_PORT = "9443", "9432"
 # The fake internet's own servers have 443 of every address.
 REDIRECT = f"""
 table ip bench {{
     chain arrivals {{
         type nat hook prerouting priority dstnat;
         ip daddr {ADDRESS} tcp dport 443 redirect to :{PORT}
+        ip daddr {ADDRESS} tcp dport 5432 redirect to :{ECHO_PORT}
     }}
 }}
 """
@@ -51,7 +52,7 @@ def main() -> int:
         subprocess.run([*inside, "nft", "-f", "-"], input=REDIRECT, text=True, check=True)
         made.write_text("".join(f"{name} A {ADDRESS}\n" for name in NAMES))
         origin = subprocess.Popen(
-            [*inside, "/usr/bin/python3", str(BENCH / "origin.py"), str(authority), PORT],
+            [*inside, "/usr/bin/python3", str(BENCH / "origin.py"), str(authority), PORT, ECHO_PORT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

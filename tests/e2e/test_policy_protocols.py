@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.legs import needs_sinks, requested
+from tests.e2e.legs import needs_sinks, outside, requested, tcp
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab
@@ -83,6 +83,26 @@ def test_rules_that_let_git_read_let_it_write_nothing(lab: Lab) -> None:
     assert ("POST", "git-upload-pack") in arrived
     add = "to allow it, add: --allow 'POST allowed.test/smart/read.git/git-receive-pack'"
     assert result.errors.splitlines()[-1].endswith(f"are allowed, but not with this method; {add}")
+
+
+OVER_SSH = (
+    "GIT_SSH_COMMAND='ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o ConnectTimeout=30' "
+    "timeout 15 git ls-remote git@allowed.test:x.git 2>/dev/null; echo exit $?"
+)
+
+
+def test_git_over_ssh_takes_an_entry_for_its_port(lab: Lab) -> None:
+    """Without one it fails at once, and the last lines say which one; with it ssh speaks to the server. (B05)"""
+    assert outside(lab, {"SSH": tcp("allowed.test", 22)}) == {"SSH": "SSH-2.0-laboratory"}
+    closed = lab.run("aisb --allow allowed.test -- sh -s", stdin=OVER_SSH.encode())
+    assert lab.sinks("connect") == []
+    opened = lab.run("aisb -q --allow allowed.test,allowed.test:22 -- sh -s", stdin=OVER_SSH.encode())
+    inside = [item["data"][:8] for item in lab.sinks("data") if item["port"] == 22]
+
+    why = "aisb: denied allowed.test:22: the host is allowed, but not on this port; to allow it, add: --allow allowed.test:22"
+    assert (closed.text, closed.errors.splitlines()[-1]) == ("exit 128\n", why)
+    # That server says no more than its name, so git waits for it.
+    assert (opened.text, inside[:1]) == ("exit 124\n", ["SSH-2.0-"])
 
 
 SOCKETS = r"""

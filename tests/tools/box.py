@@ -204,7 +204,7 @@ def _write_plan(box: Box, scratch: str, descriptors: tuple[int, int]) -> str:
     gate = ("/run/aisb/gate",) if box.gate else ()
     own = {
         "mode": f"{box.mode}\n",
-        "sandbox.nft": ruleset(box.mode),
+        "sandbox.nft": box.files.get("sandbox.nft") or ruleset(box.mode),
         "mounts": mount_targets(
             (*BOX_MOUNTS, *gate, *(f"/usr/sbin/{name}" for name in box.programs), *box.expected_mounts)
         ),

@@ -448,3 +448,23 @@ def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
     golden("help/learn", aisb("learn", "--help").stdout.decode())
     golden("help/policy", aisb("policy", "--help").stdout.decode())
     golden("help/build", aisb("build", "--help").stdout.decode())
+
+
+def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) -> None:
+    """Nothing is looked up for them: the ruleset says which names will be. There is no squid to show."""
+    flags = ("--no-gate", "--no-cwd", "--allow", "allowed.test", "--allow", "10.1.2.3:5432")
+    home = {"HOME": str(tmp_path)}
+
+    shown = aisb(*flags, "--print-nft", "--dry-run", environ=home).stdout.decode()
+    squid = aisb(*flags, "--print-squid", environ=home)
+
+    assert "\t#   allowed.test, port 80, 443\n" in shown
+    assert "\t\tip daddr 10.1.2.3 tcp dport 5432 accept\n" in shown
+    assert [
+        word for word in ("--network pasta:--no-map-gw", "/run/pins\n", "aisb-gate", "gate.sock") if word in shown
+    ] == [
+        "--network pasta:--no-map-gw",
+        "/run/pins\n",
+    ]
+    assert (squid.returncode, squid.stdout) == (2, b"")
+    assert b"--print-squid: there is no gate with --no-gate" in squid.stderr

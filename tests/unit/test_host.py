@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.host import Host, ask_podman, host_addresses, name_servers, need_host
+from aisb.effects.host import Host, ask_podman, host_addresses, name_servers, need_host, need_network
 from aisb.effects.process import Finished
 from aisb.errors import Unavailable
 from tests.fakes import FakeRunner, said
@@ -76,6 +76,17 @@ def test_a_podman_in_the_project_is_not_run(tmp_path: os.PathLike[str]) -> None:
 
     with pytest.raises(Unavailable, match="lies in the project"):
         need_host(str(tmp_path), FakeRunner(), str(tmp_path), str(tmp_path))
+
+
+def test_without_a_network_of_podmans_there_is_neither_a_gate_nor_a_sandbox_without_one() -> None:
+    """Nothing else is tried in its place. (C36)"""
+    with pytest.raises(Unavailable, match="neither pasta nor slirp4netns is there: the sandbox has no way out"):
+        need_network(Host("podman", (4, 3), "overlay", ""), "the sandbox")
+
+    assert [need_network(Host("podman", (5, 4), "overlay", name)) for name in ("pasta", "slirp4netns")] == [
+        "pasta",
+        "slirp4netns",
+    ]
 
 
 def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:

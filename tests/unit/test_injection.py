@@ -186,6 +186,7 @@ def test_one_header_of_a_host_takes_one_secret() -> None:
     [
         ((), ["--net", "none", "--inject", "T@a.test"], "has no meaning under --net none: there is no gate"),
         ((Layer(USER, {}, {"inject": (Setting("T@a.test", "c:1"),)}),), ["--net", "full"], "under --net full"),
+        ((Layer(USER, {}, {"inject": (Setting("T@a.test", "c:1"),)}),), ["--no-gate"], "and --no-gate has none"),
     ],
 )
 def test_without_a_gate_nothing_is_injected(layers: tuple[Layer, ...], words: list[str], message: str) -> None:
