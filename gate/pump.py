@@ -45,7 +45,7 @@ _LEAST_HANDED_ON = CHUNK_BYTES // 4
 def prepare() -> None:
     """Take what all pumps of this process share."""
     if not _PIPE:
-        _PIPE.extend(os.pipe2(os.O_CLOEXEC))
+        _PIPE.extend(os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
         try:
             fcntl.fcntl(_PIPE[1], _F_SETPIPE_SZ, HANDED_ON_BYTES)
         except OSError:
@@ -215,8 +215,12 @@ def _empty_into(socket: _socket.socket, count: int) -> tuple[bytes, int]:
     except OSError as error:
         fault = error.errno or errno.EIO
     rest = b""
-    while len(rest) < count:
-        rest += os.read(reader, count - len(rest))
+    try:
+        while len(rest) < count:
+            rest += os.read(reader, count - len(rest))
+    except BlockingIOError:
+        # Never seen: the kernel says how much it has taken. Rather an end than a hole, or a wait for ever.
+        return rest, errno.EIO
     return rest, fault
 
 

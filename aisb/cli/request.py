@@ -212,12 +212,11 @@ def _refuse_what_takes_a_gate(wanted: Wanted, scalars: Mapping[str, Setting], sp
     if wanted.proxy:
         proxy = scalars["proxy"]
         raise UsageError(f"{proxy.named('proxy')} is a gate's way out, and {named} has none", hint=hint)
+    if wanted.injections:
+        item = wanted.injections[0]
+        raise UsageError(f"{item.origin} {item.text()} is a gate's to put in, and {named} has none", hint=hint)
     if split.has("gate-network"):
         raise UsageError(f"--gate-network is what a gate joins, and {named} has none", hint=hint)
-    for item in wanted.injections:
-        raise UsageError(
-            f"{item.origin} {item.text()}: a gate puts that into requests, and {named} has none", hint=hint
-        )
 
 
 def _mode(net: Setting) -> str:

@@ -179,13 +179,6 @@ def _run(
     return _finish(request, ended, clock, question)
 
 
-def _with_pins(plan: Plan, runner: Runner) -> Plan:
-    # What reads addresses takes time to import, and few runs need it.
-    from aisb.effects.no_gate import with_pins
-
-    return with_pins(plan, runner)
-
-
 def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
     """The caps that this host cannot keep, which is said. Raises Unprotected where the user will not run without."""
     missing = unenforced(request.wanted.limits, host.cgroup_manager)
@@ -209,6 +202,13 @@ def identity_of(request: Request, project: str, where: Directories, runner: Runn
         if not request.has("quiet"):
             say(f"note: no name for git goes in: {error.message}")
         return {}
+
+
+def _with_pins(plan: Plan, runner: Runner) -> Plan:
+    # What reads addresses takes time to import, and few runs need it.
+    from aisb.effects.no_gate import with_pins
+
+    return with_pins(plan, runner)
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:

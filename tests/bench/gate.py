@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MITMPROXY = os.path.expanduser("/home/aisb-lab/bench/bin/mitmdump")
+# Beside the tree, where tests/bench/run has put it.
+MITMPROXY = os.path.normpath(f"{HERE}/../../../bench/bin/mitmdump")
 ADDRESS = os.environ.get("BENCH_ADDRESS", "198.51.100.64")
 RULED, SPLICED = "ruled.bench.test", "passed.bench.test"
 # Method and path, from top to bottom, the last one that matches counts.

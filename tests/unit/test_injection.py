@@ -78,6 +78,7 @@ def test_another_credential_is_taken_out_and_nothing_put_in(headers: dict[str, s
         (request("other.example.com"), {"Authorization": HELD}),
         (request("sub.api.example.com"), {"Authorization": HELD}),
         (request(scheme="http"), {"Authorization": HELD}),
+        (request(scheme="http")._replace(port=443, url_port=443), {"Authorization": HELD}),
         (request(method="TRACE"), {"Authorization": HELD}),
         (request()._replace(port=8443, url_port=8443), {"Authorization": HELD}),
         (request(), {"X-Api-Key": HELD}),
@@ -185,6 +186,7 @@ def test_one_header_of_a_host_takes_one_secret() -> None:
     [
         ((), ["--net", "none", "--inject", "T@a.test"], "has no meaning under --net none: there is no gate"),
         ((Layer(USER, {}, {"inject": (Setting("T@a.test", "c:1"),)}),), ["--net", "full"], "under --net full"),
+        ((Layer(USER, {}, {"inject": (Setting("T@a.test", "c:1"),)}),), ["--no-gate"], "and --no-gate has none"),
     ],
 )
 def test_without_a_gate_nothing_is_injected(layers: tuple[Layer, ...], words: list[str], message: str) -> None:
