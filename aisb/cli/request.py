@@ -20,8 +20,11 @@ from aisb.domain.layers import (
     net_mode,
     strongest,
 )
+from aisb.domain.masks import parse_mask
+from aisb.domain.mounts import parse_mount
 from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
+from aisb.domain.protected import parse_place
 from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aisb.cli.splitter import Split
+    from aisb.domain.mounts import MountWish
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
@@ -57,6 +61,15 @@ _BUILT_IN = Layer(
 _ORIGINS = (NET, "base-image", "ca-bundle", "no-gate", "proxy")
 
 
+class Files(NamedTuple):
+    """What was asked for of the project's files."""
+
+    protect: tuple[Setting, ...] = ()
+    unprotect: tuple[Setting, ...] = ()
+    masks: tuple[str, ...] = ()
+    mounts: tuple[MountWish, ...] = ()
+
+
 class Request(NamedTuple):
     """
     What was asked for. `origins` says of each value where it was written: its flag, its variable, or file:line.
@@ -71,6 +84,7 @@ class Request(NamedTuple):
     trust_once: str
     command: tuple[str, ...]
     settings: frozenset[str]
+    files: Files
     origins: Mapping[str, str]
     notes: tuple[str, ...]
 
@@ -101,6 +115,8 @@ def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
+    if settings >= {"shared-home", "ephemeral-home"}:
+        raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
     no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
@@ -117,8 +133,24 @@ def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer
         trust_once=_hash(scalars.get("trust-once")),
         command=_command(split, settings),
         settings=settings,
+        files=_files(layers),
         origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
         notes=(net.note,) if net.note else (),
+    )
+
+
+def _files(layers: Sequence[Layer]) -> Files:
+    """What is protected besides, what is not, and what reads as empty; each looked at, so that a mistake is told."""
+    protect, unprotect, masks = (added(layers, key) for key in ("protect", "unprotect", "mask"))
+    for item in protect:
+        parse_place(item.value, item.named("protect"))
+    for item in unprotect:
+        parse_place(item.value, item.named("unprotect"))
+    return Files(
+        protect,
+        unprotect,
+        tuple(parse_mask(item.value, item.named("mask")) for item in masks),
+        tuple(parse_mount(item.value, item.named("mount")) for item in added(layers, "mount")),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
+from aisb.effects.git_directory import find_git_directory
 from aisb.effects.plan import fingerprint
 from aisb.effects.safe_files import (
     need_outside_of_homes,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisb.domain.source_files import SourceFile
+    from aisb.effects.git_directory import GitDirectory
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
 
@@ -43,6 +45,8 @@ class Sources(NamedTuple):
     allow_files: tuple[SourceFile, ...] = ()
     policy_files: tuple[SourceFile, ...] = ()
     policy_directory: str = ""
+    git: GitDirectory | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Wish(NamedTuple):
@@ -75,8 +79,10 @@ def read_sources(
     user = _user_config(where.config, wish.project)
     named = [read_named(path, wish.project, "--policy") for path in wish.policy_paths]
     own = directory.files
+    git, note = find_git_directory(wish.project)
     if wish.project:
-        inside = dict.fromkeys((*own, *(found.file for found in (*named, *user) if found.in_project)))
+        pointer = (git.pointer,) if git else ()
+        inside = dict.fromkeys((*own, *pointer, *(found.file for found in (*named, *user) if found.in_project)))
         need_trust(wish.project, where.state, tuple(inside), wish.trust_once, agrees)
     configs = [(found.file, USER) for found in user] + [(file, PROJECT) for file in own if file.name == CONFIG_FILE]
     policies = [*(file for file in own if file.name == POLICY_FILE), *(found.file for found in named)]
@@ -85,6 +91,8 @@ def read_sources(
         allow_files=tuple(file for file in own if file.name == ALLOW_FILE),
         policy_files=tuple(dict.fromkeys(policies)),
         policy_directory=directory.identity,
+        git=git,
+        notes=(note,) if note else (),
     )
 
 

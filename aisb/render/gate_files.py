@@ -13,6 +13,7 @@ from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.egress import policy_json
 from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
+from aisb.render.argv import mount_targets
 from aisb.render.environment import render
 from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
 from aisb.render.gate_addresses import (
@@ -34,7 +35,7 @@ from aisb.render.gate_upstream import (
     peer_lines,
     unreached_through,
 )
-from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
+from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from aisb.domain.net import PINNED
 
+# A home without a name.
+EPHEMERAL = "that is gone after the run"
+
 
 class StartView(NamedTuple):
     """What the two start lines are made of. `named` is the project's path as it was given, before its links."""
@@ -31,10 +34,10 @@ def start_lines(view: StartView) -> tuple[str, str]:
 
 def _mounted(view: StartView) -> str:
     if not view.project:
-        return f"no project mounted, home {view.home_volume}"
+        return f"no project mounted, home {view.home_volume or EPHEMERAL}"
     places = dict.fromkeys((view.named, view.project))
     shown = " -> ".join(_short(place, view.user_home) for place in places)
-    return f"{shown} -> /project (rw), home {view.home_volume}"
+    return f"{shown} -> /project (rw), home {view.home_volume or EPHEMERAL}"
 
 
 def _reachable(view: StartView) -> str:

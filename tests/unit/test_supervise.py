@@ -88,7 +88,7 @@ def run_script(script: str) -> Outcome:
     held = os.open(os.devnull, os.O_WRONLY)
     try:
         return run_attached(
-            ("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), nothing, nothing
+            ("/bin/sh", "-c", script), Wiring(variables, held, None, (), "", terminal=False), nothing, nothing
         )
     finally:
         os.close(variables)
@@ -120,7 +120,7 @@ PASSED_ON = """
 import os
 from aisb.effects.supervise import Wiring, run_attached, sealed
 script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
-wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
+wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, (), "", terminal=False)
 print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None, lambda: None).status)
 """
 
