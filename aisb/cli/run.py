@@ -375,8 +375,11 @@ def _finish(request: Request, ended: Ended, clock: Clock, question: Question) ->
 
         for line in denial_lines(ended.audit, new_resolvers=question.name_servers != name_servers()):
             say(line)
-    from aisb.render.file_report import file_lines, warns
+    from aisb.render.file_report import MOST_EVENTS, file_lines, warns
 
+    # On a terminal nothing was said of it before.
+    for event in ended.files.events[:MOST_EVENTS] if os.isatty(0) and os.isatty(1) else ():
+        say(event)
     if not request.has("quiet") or warns(ended.files):
         for line in file_lines(ended.files, question.project):
             say(line)

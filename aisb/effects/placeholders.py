@@ -53,6 +53,22 @@ class Claim:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         return made
 
+    def seen_before(self, found: dict[str, list[str]]) -> dict[str, list[str]]:
+        """
+        What was found, and what earlier runs of the project had found: whoever writes a project can hide things from a
+        look through it, in a crowd, or in what is passed over.
+        """
+        path = f"{self._record}.seen"
+        before = _lists(read_if_there(path))
+        if not before and not any(found.values()):
+            return found
+        together = {key: sorted({*paths, *before.get(key, ())}) for key, paths in found.items()}
+        if together != before:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            _replace(path, json.dumps(together).encode("ascii"))
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        return together
+
     def release(self) -> None:
         """End, and remove what was made if this was the last run; nothing the second time."""
         if self._is_released:
@@ -90,10 +106,7 @@ class Claim:
         return True
 
     def _write(self, made: list[str]) -> None:
-        # Nobody else writes it meanwhile, and a start has no time for more.
-        with open(f"{self._record}.new", "wb") as file:
-            file.write(_document(self.project, made))
-        os.rename(f"{self._record}.new", f"{self._record}.json")
+        _replace(f"{self._record}.json", _document(self.project, made))
 
     def _made(self) -> list[str]:
         return _made(read_if_there(f"{self._record}.json"))[1]
@@ -108,6 +121,20 @@ def remove_left_over(state: str, patience: float = 0) -> None:
                 project, _ = _made(read_if_there(f"{directory}/{name}"))
                 if project and name == f"{_key(project)}.json":
                     Claim(state, project).remove_if_unused(patience)
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Write a file whole. Nobody else writes it meanwhile, and a start has no time for more."""
+    with open(f"{path}.new", "wb") as file:
+        file.write(data)
+    os.rename(f"{path}.new", path)
+
+
+def _lists(data: bytes | None) -> dict[str, list[str]]:
+    try:
+        return {str(key): [str(path) for path in paths] for key, paths in json.loads(data or b"{}").items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}
 
 
 def _key(project: str) -> str:

@@ -75,7 +75,7 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
 
     Without one nothing is made: the shield is that of a run which would make them all.
     """
-    seen = survey(tree) if not wishes.work_tree else NOTHING_SEEN
+    seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
     protected = wanted(tree, wishes, seen)
     missing = missing_directories(tree, protected)
     if claim is not None:
@@ -91,6 +91,20 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
         masks=tuple(_masks(tree, target, masked, {cover.target: cover.read_only for cover in covers})),
         watched=tuple(watched(tree, item) for item in protected),
         survey=seen,
+    )
+
+
+def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
+    """What was found now, and what of earlier runs' findings is there still."""
+    found = {"repositories": seen.repositories, "secrets": seen.secrets, "keys": seen.keys}
+    if claim is None:
+        return seen
+    together = claim.seen_before({key: list(paths)[:_MOST_FILES] for key, paths in found.items()})
+    there = {key: tuple(path for path in paths if tree.status(path)) for key, paths in together.items()}
+    return seen._replace(
+        repositories=tuple(dict.fromkeys((*seen.repositories, *there["repositories"]))),
+        secrets=tuple(dict.fromkeys((*seen.secrets, *there["secrets"]))),
+        keys=tuple(dict.fromkeys((*seen.keys, *there["keys"]))),
     )
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from aisb.domain.file_changes import Changed, FileReport, NewRepository
 
 
+MOST_EVENTS = MOST
+
+
 def file_lines(report: FileReport, project: str) -> list[str]:
     """What changed that is protected, what new repositories hold, and what else may be run and has changed."""
     return [

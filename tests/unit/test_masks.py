@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.masks import is_masked, parse_mask
+from aisb.effects import survey
+from aisb.effects.placeholders import Claim
 from aisb.effects.shield import Wishes, look
 from aisb.effects.tree import Tree
 from aisb.errors import UsageError
@@ -114,3 +116,36 @@ def test_a_star_stays_within_a_part_of_the_path() -> None:
     assert is_masked("a/b.txt", ["a/*.txt"])
     assert is_masked("x/y/b.txt", ["b.*"])
     assert not is_masked("a/c/b.txt", ["a/*.txt", "*/b.txt", "a"])
+
+
+def test_what_was_masked_once_is_masked_again_however_it_is_hidden(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent makes a directory look like a virtual environment, or has more files than are looked at."""
+    (project / "z").mkdir()
+    (project / "z/.env").write_text("A=1")
+    (project / "z/.git").mkdir()
+    (project / "z/.git/config").write_text("")
+
+    def of_a_run() -> tuple[list[str], list[str]]:
+        claim = Claim(str(tmp_path.parent / f"{tmp_path.name}-state"), str(project))
+        claim.take()
+        with Tree(str(project)) as tree:
+            shield = look(tree, "/project", Wishes(), claim)
+        claim.release()
+        masks = [mask.target for mask in shield.masks if mask.shown]
+        return masks, [cover.target for cover in shield.covers if "z/.git" in cover.target]
+
+    first = of_a_run()
+    (project / "z/pyvenv.cfg").write_text("")
+    assert sorted(of_a_run()[0]) == sorted(first[0])
+    (project / "z/pyvenv.cfg").unlink()
+    (project / "crowd").mkdir()
+    monkeypatch.setattr(survey, "MOST_ENTRIES", 40)
+    for number in range(survey.MOST_ENTRIES):
+        (project / f"crowd/{number}").touch()
+
+    again = of_a_run()
+
+    assert "/project/z/.env" in again[0]
+    assert again[1] == first[1] != []
