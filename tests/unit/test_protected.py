@@ -136,7 +136,7 @@ def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
 
 def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> None:
     """Neither at the end of a way nor on it: nothing is mounted for it, made behind it, or read from there."""
-    make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "x": ""})
+    make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "tasks.json": "", "x": ""})
     (project / ".husky").symlink_to(tmp_path / "elsewhere")
     (project / ".vscode").symlink_to(tmp_path / "elsewhere")
     (project / ".git/config").unlink()
@@ -146,7 +146,7 @@ def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> N
 
     assert shown(shield) == [".git rw", ".git/hooks ro", ".pi ro"]
     assert {".husky", ".vscode/tasks.json", ".git/config"} <= watched(shield, project)
-    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "x"]
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "tasks.json", "x"]
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(project: Path) -> None:
