@@ -83,6 +83,7 @@ def _launch(command: list[bytes]) -> None:
     check_same(PROJECT, read_if_there(f"{SESSION}/project"))
     # A link in its place would have shown the agent a directory of the host that nobody meant.
     check_same(POLICY_DIRECTORY, read_if_there(f"{SESSION}/policy-directory"))
+    check_covers(read_if_there(f"{SESSION}/covers"))
     if own := [path for path in CERTIFICATES if os.path.exists(path)]:
         write_bundle(own)
         if has_java(environment):
@@ -149,9 +150,16 @@ def check_same(directory: str, expected: str) -> None:
     """
     if not expected:
         return
-    status = os.stat(directory)
+    status = os.lstat(directory)
     if f"{status.st_dev} {status.st_ino}" != expected.strip():
         raise Refused(f"{directory} was replaced while the sandbox started")
+
+
+def check_covers(lines: str) -> None:
+    """Refuse unless each protected place is what aisb looked at: a line has device, inode and path."""
+    for line in lines.splitlines():
+        device, inode, place = line.split(" ", 2)
+        check_same(place, f"{device} {inode}")
 
 
 def write_bundle(own: list[str]) -> None:

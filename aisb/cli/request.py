@@ -21,8 +21,11 @@ from aisb.domain.layers import (
     strongest,
 )
 from aisb.domain.limits import BUILT_IN_CAPS, read_limits
+from aisb.domain.masks import parse_mask
+from aisb.domain.mounts import parse_mount
 from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
+from aisb.domain.protected import parse_place
 from aisb.domain.variables import FLAG as ENV_FLAG
 from aisb.domain.variables import Given, is_name, parse_variable, strongest_of
 from aisb.domain.wanted import Wanted
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     from aisb.cli.splitter import Split
     from aisb.domain.inject_flag import Injected
+    from aisb.domain.mounts import MountWish
 
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
@@ -56,6 +60,15 @@ _BUILT_IN = Layer(
 _ORIGINS = (NET, "base-image", "ca-bundle", "no-gate", "proxy")
 
 
+class Files(NamedTuple):
+    """What was asked for of the project's files."""
+
+    protect: tuple[Setting, ...] = ()
+    unprotect: tuple[Setting, ...] = ()
+    masks: tuple[str, ...] = ()
+    mounts: tuple[MountWish, ...] = ()
+
+
 class Request(NamedTuple):
     """
     What was asked for. `origins` says of each value where it was written: its flag, its variable, or file:line.
@@ -73,6 +86,7 @@ class Request(NamedTuple):
     trust_once: str
     command: tuple[str, ...]
     settings: frozenset[str]
+    files: Files
     origins: Mapping[str, str]
     timeout_seconds: int
     notes: tuple[str, ...]
@@ -107,6 +121,8 @@ def read_request(
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
+    if settings >= {"shared-home", "ephemeral-home"}:
+        raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
     no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
@@ -134,6 +150,7 @@ def read_request(
         trust_once=_hash(scalars.get("trust-once")),
         command=_command(split, settings),
         settings=settings,
+        files=_files(layers),
         origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
         timeout_seconds=limits.timeout_seconds,
         notes=(*([net.note] if net.note else []), *limits.notes),
@@ -164,6 +181,21 @@ def _given(settings: Sequence[Setting], filed: Sequence[Given]) -> tuple[Given, 
     parsed = [parse_variable(setting) for setting in settings]
     settled = [item for item in parsed if item.origin != ENV_FLAG]
     return strongest_of([*settled, *filed, *(item for item in parsed if item.origin == ENV_FLAG)])
+
+
+def _files(layers: Sequence[Layer]) -> Files:
+    """What is protected besides, what is not, and what reads as empty; each looked at, so that a mistake is told."""
+    protect, unprotect, masks = (added(layers, key) for key in ("protect", "unprotect", "mask"))
+    for item in protect:
+        parse_place(item.value, item.named("protect"))
+    for item in unprotect:
+        parse_place(item.value, item.named("unprotect"))
+    return Files(
+        protect,
+        unprotect,
+        tuple(parse_mask(item.value, item.named("mask")) for item in masks),
+        tuple(parse_mount(item.value, item.named("mount")) for item in added(layers, "mount")),
+    )
 
 
 def _command_line(split: Split) -> Layer:

@@ -13,6 +13,7 @@ from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
+from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
 from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
@@ -21,15 +22,18 @@ from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
+from aisb.effects.repositories import user_git_files
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
-from aisb.effects.situation import found_around, look_around, need_plan, resolve_project
+from aisb.effects.shield import Wishes
+from aisb.effects.situation import deciding_directories, found_around, look_around, need_plan, resolve_project
 from aisb.effects.sources import Sources, Wish, read_sources
-from aisb.effects.state import directories
+from aisb.effects.state import directories, volumes_directory
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
 from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
+from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +41,11 @@ if TYPE_CHECKING:
     from aisb.cli.splitter import Split
     from aisb.effects.gate import Gate
     from aisb.effects.host import Host
+    from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan, Question
     from aisb.effects.process import Runner
     from aisb.effects.progress import Report
+    from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
 
@@ -100,9 +106,9 @@ def run(
     _be_strict(split, request)
     for note in request.notes:
         say(note)
-    for note in (
-        [] if request.has("quiet") else (*values_in_sight(request.given), *sources.notes, *found_around(project))
-    ):
+    for note in (*values_in_sight(request.given), *found_around(project)) if not request.has("quiet") else ():
+        say(f"note: {note}")
+    for note in sources.notes:
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
     return _run(request, sources, project, where, runner, clock, on_end)
@@ -160,15 +166,17 @@ def _run(
     if plan.net == PINNED:
         plan = _with_pins(plan, runner)
     clock.mark("plan")
-    place = Place(project, sources.policy_directory)
+    place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
     job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
     job = job._replace(secrets=secrets, login=login)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
-    def on_ready(gate: Gate | None) -> None:
+    def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
+        for line in [] if request.has("quiet") else shield_lines(shield.masks, shield.survey, job.places):
+            say(line)
 
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
@@ -221,11 +229,13 @@ def need_gate_network(request: Request, shop: Workshop) -> None:
 
 
 def _run_with_images(
-    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None], None]
+    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None, Shield], None]
 ) -> Ended:
     """Run; once more where it turns out that somebody removed an image since it was last seen."""
+    # A program that has the terminal is not written into: it is said at the end.
+    tell = _nothing if job.terminal else say
     try:
-        ended = run_job(job, plan, shop.runner, on_ready)
+        ended = run_job(job, plan, shop.runner, on_ready, tell)
         if ended.outcome.phases or _has_images(shop, plan):
             return ended
     except Unavailable:
@@ -234,7 +244,11 @@ def _run_with_images(
     say("an image was removed since the last run: looking at both again")
     forget_images(shop.directories.cache, plan)
     need_plan(question, shop)
-    return run_job(job, plan, shop.runner, on_ready)
+    return run_job(job, plan, shop.runner, on_ready, tell)
+
+
+def _nothing(_text: str) -> None:
+    """What is told to nobody now."""
 
 
 def _has_images(shop: Workshop, plan: Plan) -> bool:
@@ -242,10 +256,31 @@ def _has_images(shop: Workshop, plan: Plan) -> bool:
 
 
 class Place(NamedTuple):
-    """The project, "" without one, and device and inode of its `.ai-sandbox`, "" where there is none."""
+    """
+    The project, "" without one; device and inode of its `.ai-sandbox`, "" where there is none; what else is mounted.
+    """
 
     project: str
     policy_directory: str
+    mounts: tuple[Placed, ...]
+
+
+def mounts_of(request: Request, sources: Sources, project: str, where: Directories) -> tuple[Placed, ...]:
+    """
+    What else is to be mounted, looked at: the project's repository too, where it lies elsewhere.
+
+    Raises UsageError or Untrusted for what may not be.
+    """
+    if not request.files.mounts and sources.git is None:
+        return ()
+    from aisb.effects.mounts import Around, find_places, place_of_git
+
+    deciding = deciding_directories(os.environ, where)
+    own = tuple(os.path.realpath(directory) for directory in where.own())
+    home = os.path.realpath(os.environ.get("HOME", "/"))
+    around = Around(project, home, own, deciding, volumes_directory(os.environ))
+    repository = (place_of_git(sources.git, around),) if sources.git else ()
+    return (*repository, *find_places(request.files.mounts, around))
 
 
 def job_of(
@@ -266,7 +301,10 @@ def job_of(
         directories=where,
         project=place.project,
         policy_directory=place.policy_directory,
+        wishes=wishes_of(request, place.mounts),
         home_volume=plan.home_volume,
+        places=place.mounts,
+        read_only=request.has("read-only"),
         command=request.command,
         environment=command_environment_of(plan, variables),
         stdin=True,
@@ -276,10 +314,35 @@ def job_of(
     )
 
 
+def wishes_of(request: Request, mounts: tuple[Placed, ...]) -> Wishes:
+    """What is to be protected, and what is to read as empty."""
+    return Wishes(
+        protect=request.files.protect,
+        unprotect=request.files.unprotect,
+        masks=request.files.masks,
+        default_masks=not request.has("no-default-masks"),
+        home=os.environ.get("HOME", ""),
+        git_files=(*user_git_files(os.environ), *_configs(mounts)),
+    )
+
+
+def _configs(mounts: tuple[Placed, ...]) -> list[str]:
+    """What configures a work tree whose repository lies elsewhere."""
+    found = [place.git for place in mounts if place.git is not None]
+    return [path for git in found for path in (f"{git.source}/config", f"{git.own}/config.worktree")]
+
+
 def question_of(request: Request, sources: Sources, project: str, network: str) -> Question:
     """What decides the plan of this request."""
     network = request.gate_network or network
-    return look_around(request.wanted, sources, project=project, network=network, ca_origin=request.origin("ca-bundle"))
+    return look_around(
+        request.wanted,
+        sources,
+        project=project,
+        network=network,
+        ca_origin=request.origin("ca-bundle"),
+        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
+    )
 
 
 def with_proxy(question: Question, request: Request) -> Question:
@@ -353,6 +416,7 @@ def _finish(request: Request, ended: Ended, clock: Clock, question: Question) ->
             say(line)
     for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
         say(line)
+    _say_of_files(ended, question.project, quiet=request.has("quiet"))
     if ended.fault:
         say(f"warning: {ended.fault}")
     if request.has("timings"):
@@ -362,3 +426,14 @@ def _finish(request: Request, ended: Ended, clock: Clock, question: Question) ->
     if ended.outcome.unwritten:
         say(ended.outcome.unwritten)
     return ended.outcome.exit_code()
+
+
+def _say_of_files(ended: Ended, project: str, *, quiet: bool) -> None:
+    from aisb.render.file_report import MOST_EVENTS, file_lines, warns
+
+    # On a terminal nothing was said of it before.
+    for event in ended.files.events[:MOST_EVENTS] if os.isatty(0) and os.isatty(1) else ():
+        say(event)
+    if not quiet or warns(ended.files):
+        for line in file_lines(ended.files, project):
+            say(line)

@@ -39,6 +39,7 @@ _CONFIG = ("config",)
 NETWORK = "Network"
 INSIDE = "What is inside"
 LIMITS = "How much of the machine (what this host cannot enforce is said at the start)"
+FILES = "Files"
 PREVIEW = "Look before you run"
 OUTPUT = "Output"
 LEARN = "What is learnt"
@@ -128,7 +129,29 @@ OPTIONS = (
     ),
     Option("project", VALUE, DIRECTORY, "the directory to mount at /project (default: here)", INSIDE),
     Option("trust-once", VALUE, "HASH", "for scripts: this content of the project's files may be read", INSIDE),
+    Option(
+        "mount",
+        LIST,
+        "SRC[:DST][:ro|rw]",
+        "another directory or file of this machine, read-only unless :rw; adds up",
+        FILES,
+        _CONFIG,
+    ),
+    Option("protect", LIST, "PATH", "make this path of the project read-only as well; adds up", FILES, _CONFIG),
+    Option(
+        "unprotect",
+        LIST,
+        "PATH",
+        "do not protect this path of the project, .git/config for one; adds up",
+        FILES,
+        _CONFIG,
+    ),
+    Option("mask", LIST, "GLOB", "files of the project that read as empty inside; adds up", FILES, _CONFIG),
+    Option("no-default-masks", FLAG, "", "do not mask .env files and private keys", FILES, _CONFIG),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
+    Option("shared-home", FLAG, "", "one home for all projects, instead of one for each", INSIDE, _CONFIG),
+    Option("ephemeral-home", FLAG, "", "a home that is gone after the run", INSIDE, _CONFIG),
+    Option("read-only", FLAG, "", "only the project, the home and /tmp can be written", INSIDE, _CONFIG),
     Option("shell", FLAG, "", "run a shell", INSIDE),
     Option("memory", VALUE, "SIZE", "memory at most (8g); 0: no cap, here and below", LIMITS, _ANYWHERE),
     Option("cpus", VALUE, "NUMBER", "processors at most (4)", LIMITS, _ANYWHERE),

@@ -150,7 +150,7 @@ def _remove_tree(directory: str) -> None:
     rmtree(directory, ignore_errors=True)
 
 
-def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
+def drop_own_gates(runtime: str, tidy: Callable[[str], object]) -> None:
     """
     Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock.
 

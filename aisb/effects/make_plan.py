@@ -26,7 +26,7 @@ from aisb.effects.registries import recorded_registries, registries_of
 from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
-from aisb.render.argv import IDENTITY_FILES, session_targets
+from aisb.render.argv import IDENTITY_FILES
 from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
 from aisb.render.gate_upstream import WayOut, peer_lines
@@ -153,9 +153,6 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         "hosts": identity.hosts(),
         "resolv.conf": identity.resolv_conf(),
     }
-    targets = session_targets(
-        gated=policy.mode == ALLOW, project=bool(policy.project), policy_directory=question.policy_directory
-    )
     if set(identity_files) != set(IDENTITY_FILES):
         raise AssertionError("each identity file is mounted, and each mounted one is rendered")
     ports = policy.egress.host_ports
@@ -168,7 +165,6 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         **host_ports,
         **pins,
         "mode": f"{policy.mode}\n",
-        "mounts": sandbox.mount_targets(targets),
         "policy.json": policy_json(policy.egress),
         "sandbox.nft": ruleset_of(policy, question),
     }

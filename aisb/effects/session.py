@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.state import read_if_there
 from aisb.errors import Unavailable
+from aisb.render.argv import EMPTY_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,8 +63,9 @@ def open_session(
     """
     session = session_at(parent, run)
     os.makedirs(parent, mode=0o711, exist_ok=True)
-    gate = f"{session.files}/gate"
-    for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711), (gate, 0o755)):
+    gate, nothing = f"{session.files}/gate", f"{session.files}/{EMPTY_DIRECTORY}"
+    modes = {session.path: 0o711, session.files: 0o755, session.sockets: 0o711, gate: 0o755, nothing: 0o755}
+    for directory, mode in modes.items():
         os.mkdir(directory)
         os.chmod(directory, mode)
     for name, text in files.items():

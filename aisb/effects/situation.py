@@ -186,9 +186,12 @@ def stamp_of(path: str) -> str:
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
-def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str) -> Question:
+def look_around(
+    wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str, home: str | None = None
+) -> Question:
     """
-    The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named.
+    The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named, `home` the volume
+    that is the home, None for the project's own.
 
     Where a proxy is belongs to it too, and is looked up apart: most who ask do not need it.
     """
@@ -197,7 +200,7 @@ def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str,
         wanted=wanted._replace(ca_bundle=whole_path(wanted.ca_bundle, ca_origin)),
         ca_text=read_ca_bundle(wanted.ca_bundle, project, ca_origin),
         project=project,
-        home_volume=home_volume(project or "no project"),
+        home_volume=home_volume(project or "no project") if home is None else home,
         user=user_name(),
         pin="",
         network=network,
@@ -206,7 +209,6 @@ def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str,
         programs=fingerprint(),
         allow_files=sources.allow_files,
         policy_files=sources.policy_files,
-        policy_directory=bool(sources.policy_directory),
         name_servers=name_servers() if wanted.net == "allow" else (),
     )
 

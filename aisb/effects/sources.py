@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
+from aisb.effects.git_directory import find_git_directory
 from aisb.effects.plan import fingerprint
 from aisb.effects.safe_files import (
     need_outside_of_homes,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from aisb.domain.source_files import SourceFile
     from aisb.domain.variables import Given
+    from aisb.effects.git_directory import GitDirectory
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
 
@@ -46,6 +48,7 @@ class Sources(NamedTuple):
     policy_files: tuple[SourceFile, ...] = ()
     policy_directory: str = ""
     variables: tuple[Given, ...] = ()
+    git: GitDirectory | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -81,9 +84,11 @@ def read_sources(
     named = [read_named(path, wish.project, "--policy") for path in wish.policy_paths]
     own = directory.files
     filed = _filed(wish)
+    git, note = find_git_directory(wish.project)
     if wish.project:
+        pointer = (git.pointer,) if git else ()
         shown = [found.file for found in (*named, *user) if found.in_project]
-        inside = dict.fromkeys((*own, *shown, *(shown for _, shown in filed if shown is not None)))
+        inside = dict.fromkeys((*own, *pointer, *shown, *(shown for _, shown in filed if shown is not None)))
         need_trust(wish.project, where.state, tuple(inside), wish.trust_once, agrees)
     configs = [(found.file, USER) for found in user] + [(file, PROJECT) for file in own if file.name == CONFIG_FILE]
     policies = [*(file for file in own if file.name == POLICY_FILE), *(found.file for found in named)]
@@ -93,7 +98,11 @@ def read_sources(
         policy_files=tuple(dict.fromkeys(policies)),
         policy_directory=directory.identity,
         variables=tuple(item for given, _ in filed for item in given),
-        notes=tuple(f"{shown.name} lies in the project: the agent can read all of it" for _, shown in filed if shown),
+        git=git,
+        notes=(
+            *((note,) if note else ()),
+            *(f"{shown.name} lies in the project: the agent can read all of it" for _, shown in filed if shown),
+        ),
     )
 
 

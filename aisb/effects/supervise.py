@@ -101,21 +101,23 @@ class Wiring(NamedTuple):
     What podman gets besides its argv.
 
     `variables` is the memory file, which the sandbox reads as descriptor 3; 4 is the phase pipe. `held` is the
-    guardian's and `lock` the gate's: podman has both open for as long as it lives. `pid_file` is where it writes the
-    sandbox's first process. `terminal` says whether the sandbox has one. After `timeout_seconds` the command is ended;
-    0 is never.
+    guardian's, `lock` the gate's and `shield` the project's: podman has all open for as long as it lives. `pid_file` is
+    where it writes the sandbox's first process. `terminal` says whether the sandbox has one. After `timeout_seconds`
+    the command is ended; 0 is never.
     """
 
     variables: int
     held: int
     lock: int | None
+    shield: tuple[int, ...]
     pid_file: str
     terminal: bool
     timeout_seconds: int = 0
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
-        return {3: self.variables, 4: phases, 5: self.held} | ({6: self.lock} if self.lock is not None else {})
+        locks = [self.lock, *self.shield] if self.lock is not None else self.shield
+        return {3: self.variables, 4: phases, 5: self.held} | dict(enumerate(locks, start=6))
 
 
 def run_attached(

@@ -28,7 +28,7 @@ def policy_lines(policy: Policy) -> str:
     pairs: dict[str, str] = {
         "base_image": policy.base_image,
         "ca_bundle": policy.ca_bundle,
-        "home": policy.home_volume,
+        "home": policy.home_volume or "gone after the run",
         "net": policy.net,
         "project": policy.project,
     }

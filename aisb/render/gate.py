@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from aisb.domain.names import OWN_SUFFIX
-from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
+from aisb.render.argv import CAPABILITIES, LABEL, OWN_NAMESPACES, Mount
 
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
@@ -71,6 +71,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         *(f"--cap-add={capability}" for capability in CAPABILITIES),
         "--security-opt", "no-new-privileges",
         "--security-opt", f"seccomp={view.directory}/conf/seccomp.json",
+        "--security-opt", LABEL,
         "--sysctl", f"net.ipv4.ip_local_port_range={FIRST_EPHEMERAL_PORT} {LAST_EPHEMERAL_PORT}",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",

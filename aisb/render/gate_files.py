@@ -14,6 +14,7 @@ from aisb.domain.egress import policy_json
 from aisb.domain.injection import headers_read, injected_headers
 from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
+from aisb.render.argv import mount_targets
 from aisb.render.environment import render
 from aisb.render.gate import (
     FIRST_EPHEMERAL_PORT,
@@ -41,7 +42,7 @@ from aisb.render.gate_upstream import (
     peer_lines,
     unreached_through,
 )
-from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
+from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,6 +18,8 @@ _HITS = {
     PIDS: "the sandbox could not start another process: it had all that it may have",
     TIMEOUT: "the command was ended: its time was over",
 }
+# A home without a name.
+EPHEMERAL = "that is gone after the run"
 
 
 class StartView(NamedTuple):
@@ -43,10 +45,10 @@ def start_lines(view: StartView) -> tuple[str, str]:
 
 def _mounted(view: StartView) -> str:
     if not view.project:
-        return f"no project mounted, home {view.home_volume}"
+        return f"no project mounted, home {view.home_volume or EPHEMERAL}"
     places = dict.fromkeys((view.named, view.project))
     shown = " -> ".join(_short(place, view.user_home) for place in places)
-    return f"{shown} -> /project (rw), home {view.home_volume}"
+    return f"{shown} -> /project (rw), home {view.home_volume or EPHEMERAL}"
 
 
 def _reachable(view: StartView) -> str:

@@ -7,13 +7,10 @@ rendered into the run's own directory and mounted read-only at /run/aisb.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render.environment import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ALLOW = "allow"
 NONE = "none"
@@ -123,13 +120,3 @@ def ruleset(mode: str) -> str:
 def entrypoint() -> str:
     """The sandbox image's entrypoint."""
     return render("entrypoint.sh.j2", EntrypointView())
-
-
-def mount_targets(targets: Iterable[str]) -> str:
-    """The file `mounts`: the targets that aisb itself asked for, one a line, as the kernel will write them."""
-    return "".join(f"{line}\n" for line in sorted({as_in_mountinfo(target) for target in targets}))
-
-
-def as_in_mountinfo(path: str) -> str:
-    """`path` as it stands in /proc/self/mountinfo, where blanks, tabs, newlines and backslashes are octal."""
-    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)

@@ -14,8 +14,9 @@ from aisb.domain.egress import EgressPolicy
 from aisb.domain.names import EXACT, NameEntry
 from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render import sandbox
+from aisb.render.argv import mount_targets
 from aisb.render.pinned import pinned_ruleset
-from aisb.render.sandbox import MODES, entrypoint, mount_targets, ruleset
+from aisb.render.sandbox import MODES, entrypoint, ruleset
 from aisb.render.seccomp import seccomp_json
 from gate import launcher, names, probe, relay
 

@@ -178,7 +178,8 @@ def _high(descriptor: int) -> int:
 
 
 def _write_plan(box: Box, scratch: str, descriptors: tuple[int, int]) -> str:
-    from aisb.render.sandbox import entrypoint, mount_targets, ruleset
+    from aisb.render.argv import mount_targets
+    from aisb.render.sandbox import entrypoint, ruleset
     from aisb.render.seccomp import seccomp_json
 
     session = os.path.join(scratch, "session")

@@ -368,8 +368,8 @@ class GateBox:
         }
 
     def _write_files(self) -> None:
+        from aisb.render.argv import mount_targets
         from aisb.render.gate_files import gate_entrypoint, gate_files
-        from aisb.render.sandbox import mount_targets
         from aisb.render.seccomp import seccomp_json
 
         os.chmod(self.scratch, 0o755)

@@ -22,6 +22,7 @@ from aisb.effects.no_gate import look_up_command, with_pins
 from aisb.effects.plan import Plan
 from aisb.effects.run import Job, mounts_of, view_of
 from aisb.effects.session import Session
+from aisb.effects.shield import Shield, Wishes
 from aisb.effects.state import Directories
 from aisb.errors import Unavailable, UsageError
 from aisb.render.explain import policy_lines
@@ -439,6 +440,7 @@ def test_the_sandbox_has_the_network_of_full_access_and_a_resolver_of_its_own(ne
         directories=Directories("/c", "/s", "/r", "/f"),
         project="",
         policy_directory="",
+        wishes=Wishes(),
         home_volume="h",
         command=("true",),
         environment={},
@@ -447,8 +449,8 @@ def test_the_sandbox_has_the_network_of_full_access_and_a_resolver_of_its_own(ne
     )
     session = Session("1", "/r/r/1")
 
-    assert view_of(job, plan_of(), session, ()).network == options
-    targets = [mount.target for mount in mounts_of(job, session, "pinned")]
+    assert view_of(job, plan_of(), session, (), Shield()).network == options
+    targets = [mount.target for mount in mounts_of(job, session, "pinned", Shield())]
     assert "/etc/resolv.conf" in targets
     assert "/run/aisb/gate" not in targets
 

@@ -94,7 +94,7 @@ def run_script(script: str) -> Outcome:
     held = os.open(os.devnull, os.O_WRONLY)
     try:
         return run_attached(
-            ("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), nothing, nothing
+            ("/bin/sh", "-c", script), Wiring(variables, held, None, (), "", terminal=False), nothing, nothing
         )
     finally:
         os.close(variables)
@@ -127,7 +127,7 @@ import os
 from aisb.effects.sealed import sealed
 from aisb.effects.supervise import Wiring, run_attached
 script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
-wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
+wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, (), "", terminal=False)
 print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None, lambda: None).status)
 """
 
@@ -146,7 +146,7 @@ def test_a_command_whose_time_is_over_is_told_and_killed_and_ends_with_124(
     monkeypatch.setattr("aisb.effects.supervise.GRACE_SECONDS", 0.1)
     number = tmp_path / "number"
     variables, held = sealed(b""), os.open(os.devnull, os.O_WRONLY)
-    wiring = Wiring(variables, held, None, "", terminal=False, timeout_seconds=1)
+    wiring = Wiring(variables, held, None, (), "", terminal=False, timeout_seconds=1)
 
     def kill() -> None:
         with contextlib.suppress(ProcessLookupError):
