@@ -58,6 +58,7 @@ class Loop:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._events: dict[int, int] = {}
+        self._enter: Callable[[], None] = _nothing
         self._leave: Callable[[], None] = _nothing
         # One queue a duration: timers of one duration fall due in the order in which they were set.
         self._timers: dict[float, dict[int, Timer]] = {}
@@ -103,9 +104,19 @@ class Loop:
         def on_ready(_events: int) -> None:
             part._deal_with(part._epoll.poll(0, most))
 
-        self.watch(part._epoll.fileno(), READ, on_ready)
+        part._enter = lambda: self.watch(part._epoll.fileno(), READ, on_ready)
         part._leave = lambda: self.forget(part._epoll.fileno())
+        part._enter()
         return part
+
+    def hold(self) -> None:
+        """Deal with nothing of this part until `go_on`; its timers run."""
+        self._leave()
+
+    def go_on(self) -> None:
+        """End what `hold` began. Nothing is lost meanwhile: the kernel keeps it."""
+        if not self._epoll.closed:
+            self._enter()
 
     def run_once(self, longest_seconds: float | None = None) -> None:
         """Wait until something is ready or due, and deal with all that is."""

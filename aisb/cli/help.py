@@ -111,11 +111,21 @@ def flag_line(name: str, text: str) -> str:
     )
 
 
+def _filled(text: str) -> str:
+    return "\n".join(fill(line, _WIDTH) for line in text.split("\n"))
+
+
 def verb_help(
     verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str], words: Iterable[str] = ()
 ) -> str:
     """The help of a verb, in the form of that of a run."""
-    lines = [" ".join([f"usage: aisb {verb} FLAG*", *words]), "", about, "", *(flag_line(*flag) for flag in flags)]
+    lines = [
+        " ".join([f"usage: aisb {verb} FLAG*", *words]),
+        "",
+        _filled(about),
+        "",
+        *(flag_line(*flag) for flag in flags),
+    ]
     named = ", ".join(variables)
     if named:
         lines += ["", "Variables that set a flag, for lines that do not give it:", fill(named, _WIDTH)]

@@ -62,7 +62,7 @@ def _propose(done: Done, split: Split, output: int | None) -> None:
         write_output(output, text)
     if split.own("save"):
         path = save_proposed(done.job.project, text)
-        say(f"{path} is written; nothing reads it. What you want of it belongs into .ai-sandbox/allow: then aisb trust")
+        say(f"{path} is written; nothing reads it. What you want of it belongs in .ai-sandbox/allow: then aisb trust")
 
 
 def _presets(done: Done) -> dict[str, list[str]]:

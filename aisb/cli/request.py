@@ -316,6 +316,10 @@ def read_login(request: Request, environ: Mapping[bytes, bytes]) -> str:
     from aisb.domain.upstream import encoded_login
 
     named = f"{request.origin('proxy-auth')} {variable}"
+    for passed in request.wanted.environment:
+        if passed.value == variable:
+            what = f"{passed.named('env')} {variable} holds what the gate alone tells its proxy ({named})"
+            raise UsageError(what, hint="leave it out of the sandbox")
     value = environ.get(os.fsencode(variable))
     if value is None:
         raise UsageError(f"{named}: this variable is not set", hint=f"export {variable}=user:password first")

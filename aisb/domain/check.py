@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aisb.domain.policy import Policy
 
 _TARGET = re.compile(r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<place>[^/?#@\s]+)(?P<path>[/?][^#\s]*)?", re.IGNORECASE)
+_WITH_USER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?[^/?#@]+@", re.IGNORECASE)
 _PORTS = {HTTP: 80, HTTPS: 443}
 _FORMS = "write: HOST, HOST:PORT, or https://HOST/PATH"
 
@@ -55,6 +56,9 @@ def parse_target(text: str, method: str = "") -> Target:
 
     Raises UsageError for what names no host.
     """
+    if _WITH_USER.match(text):
+        # Not shown: a password may be in it.
+        raise UsageError("a target has no user and no password", hint=_FORMS)
     match = _TARGET.fullmatch(text)
     scheme = match["scheme"].lower() if match and match["scheme"] else ""
     if match is None or scheme not in ("", *_PORTS):

@@ -150,6 +150,8 @@ def _parse_rule(text: str) -> RuleEntry | None:
     try:
         host = canonical_name(a_label(match["host"]))
     except ValueError as error:
+        if ":" in match["host"]:
+            raise _refused(text, "a rule names no port: it holds on 80 and 443", RULE_FORM) from error
         raise _refused(text, f"{match['host']!r} is not a host name", RULE_FORM) from error
     _refuse_what_means_too_much(text, host, EXACT)
     unknown = [method for method in match["methods"].split(",") if method not in METHODS]

@@ -151,7 +151,7 @@ def _is_covered(egress: EgressPolicy, address: str, ports: Iterable[int], own: f
 
 def _refused(entry: NameEntry, address: str) -> str:
     cure = _cure(address, entry.ports[-1])
-    ending = f"to allow it, add: --allow '{cure}'" if cure else "no entry would allow this"
+    ending = f"to allow it, add: --allow '{cure}'" if cure else "no entry is proposed for this"
     return f"denied {entry.host} at {address}: {Reason.PRIVATE_ADDRESS}; {ending}"
 
 

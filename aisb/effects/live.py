@@ -39,7 +39,7 @@ def find_run(runtime: str, project: str, wanted: str) -> Session | None:
     if wanted:
         found = [session for session in sessions if session.run.startswith(wanted)]
         if not found:
-            raise UsageError(f"--run {wanted}: there is no run of that id{_which(sessions)}", hint=_how(sessions))
+            raise UsageError(f"--run {wanted}: there is no run of that id{_running(sessions)}", hint=_how(sessions))
     else:
         found = [session for session in sessions if is_of(session, project)]
     if len(found) > 1:
@@ -50,6 +50,10 @@ def find_run(runtime: str, project: str, wanted: str) -> Session | None:
 
 def _which(sessions: Sequence[Session]) -> str:
     return f": {' '.join(session.run for session in sessions)}" if sessions else ""
+
+
+def _running(sessions: Sequence[Session]) -> str:
+    return f"; what runs is{_which(sessions)}" if sessions else ""
 
 
 def _how(sessions: Sequence[Session]) -> str:

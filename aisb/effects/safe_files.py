@@ -270,6 +270,8 @@ def _open(name: str, flags: int, parent: int | None, shown: str) -> int:
         why = error.strerror or "it cannot be opened"
         if error.errno in _WRONG_KIND:
             why = _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        if error.errno == errno.ENOENT:
+            raise UsageError(f"{shown} cannot be read: {why}", hint="check its name") from error
         raise _refused(shown, why, _DIRECTORY if flags & os.O_DIRECTORY else _FILE) from error
 
 

@@ -77,7 +77,7 @@ def _denial_line(event: _Event, times: str) -> str:
     if reason == CLOSED:
         return f"denied {_where(event)}{times}: {CLOSED}"
     entry = cure_of(host, port, reason, add)
-    cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry would allow this"
+    cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry is proposed for this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 

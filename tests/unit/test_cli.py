@@ -53,7 +53,21 @@ def test_help_fits_a_screen() -> None:
     "words",
     [
         [*verb, "--help"]
-        for verb in ((), ("run",), ("learn",), ("logs",), ("build",), ("version",), ("policy",), ("allow",))
+        for verb in (
+            *(
+                (),
+                ("run",),
+                ("learn",),
+                ("logs",),
+                ("build",),
+                ("version",),
+                ("allow",),
+                ("deny",),
+                ("trust",),
+                ("init",),
+            ),
+            *(("policy",), ("policy", "check"), ("policy", "show"), ("policy", "presets")),
+        )
     ],
 )
 def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:

@@ -127,7 +127,7 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("2001:db8:ffff::1", "by refusing this address each start proves that it is closed", ADDRESS_FORMS),
         ("224.0.0.1", "224.0.0.1 is no address to connect to", ADDRESS_FORMS),
         ("GET a_/x", "'a_' is not a host name", RULE_FORM),
-        ("GET a.test:8080/x", "'a.test:8080' is not a host name", RULE_FORM),
+        ("GET a.test:8080/x", "a rule names no port: it holds on 80 and 443", RULE_FORM),
         ("GET localhost/x", LOCALHOST, HOST_PORT_FORM),
         ("GET x.aisb.internal/x", "names below aisb.internal are aisb's own", "leave it out"),
         ("FOO a.test/x", "FOO is none of DELETE GET HEAD OPTIONS PATCH POST PUT", RULE_FORM),

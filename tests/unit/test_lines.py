@@ -103,9 +103,9 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "to allow it, add: --allow allowed.test:8443",
         "denied [2001:db8::11]:443: no entry of the policy covers this address; to allow it, add: --allow '[2001:db8::11]:443'",
         "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
-        "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
-        "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
-        "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry would allow this",
+        "denied allowed.test:443: the names in the request are not one and the same; no entry is proposed for this",
+        "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry is proposed for this",
+        "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry is proposed for this",
     ]
 
 
@@ -125,14 +125,14 @@ def test_a_refused_method_or_path_is_said_with_the_rule_that_would_allow_it() ->
         "to allow it, add: --allow 'PUT a.test/x'",
         "denied a.test:443: the host is allowed, but not this path; "
         """to allow it, add: --allow 'GET a.test/it'"'"'s'""",
-        "denied a.test:443: the path is not in the one form that every server reads alike; no entry would allow this",
-        "denied a.test:443: the host is allowed, but not this path; no entry would allow this",
+        "denied a.test:443: the path is not in the one form that every server reads alike; no entry is proposed for this",
+        "denied a.test:443: the host is allowed, but not this path; no entry is proposed for this",
     ]
 
 
 def test_a_refusal_of_what_named_no_destination_says_so() -> None:
     assert denial_lines([record("", 0, "bad-request")]) == [
-        "denied what was no request: the gate does not take a request in this form; no entry would allow this"
+        "denied what was no request: the gate does not take a request in this form; no entry is proposed for this"
     ]
 
 
@@ -179,7 +179,7 @@ def test_no_entry_is_proposed_that_would_be_refused() -> None:
     lines = denial_lines([record(host, 0, "dns") for host in ("com", "test", "co.uk", "github.io", "x.github.io")])
 
     assert [line.partition("; ")[2] for line in lines] == [
-        *["no entry would allow this"] * 4,
+        *["no entry is proposed for this"] * 4,
         "to allow it, add: --allow x.github.io",
     ]
 

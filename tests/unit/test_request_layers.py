@@ -184,3 +184,16 @@ def test_what_a_gate_tells_its_proxy_is_in_a_variable() -> None:
     assert read_login(request("--proxy", "http://p.test:1"), {}) == ""
     with pytest.raises(UsageError, match="--proxy-auth LOGIN: this variable is not set"):
         read_login(asked, {})
+
+
+def test_what_a_gate_tells_its_proxy_is_not_passed_in() -> None:
+    """By a flag, or by what a file says for every run: the password is the gate's alone."""
+    flags = ("--proxy", "http://p.test:1", "--proxy-auth", "LOGIN")
+    ours = parse_config(b"env: [LOGIN]\n", OURS, USER)
+
+    for asked in (request(*flags, "--env", "LOGIN"), request(*flags, layers=(ours,))):
+        with pytest.raises(
+            UsageError, match=r" LOGIN holds what the gate alone tells its proxy \(--proxy-auth LOGIN\)"
+        ):
+            read_login(asked, {b"LOGIN": b"u:p"})
+    assert read_login(request(*flags, "--env", "OTHER"), {b"LOGIN": b"u:p"}) == "u%3Ap"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.rules import TREE, WEB_PORTS, NameEntry
 from gate.judging import serve
-from gate.turns import ALONE_AT_A_TIME, AT_A_TIME, MOST_WAITING, REMEMBERED_SECONDS, UNSEEN_A_SECOND, Turns
+from gate.turns import ALONE_AT_A_TIME, AT_A_TIME, HURRY, MOST_WAITING, REMEMBERED_SECONDS, UNSEEN_A_SECOND, Turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,5 +121,31 @@ def test_the_helper_answers_every_line_once_and_the_one_too_many_is_marked(tmp_p
     assert sorted(int(channel) for channel, *_ in heard) == [*range(count), 998, 999]
     assert {tuple(rest) for _, *rest in heard} == {(b"OK", b"log=ok")}
     assert int(heard[-1][0]) not in (998, 999)
+    for descriptor in (questions, answers):
+        os.close(descriptor)
+
+
+def test_in_a_hurry_the_helper_keeps_no_line_back(tmp_path: Path) -> None:
+    """While squid reads its configuration what it has asked before would be refused."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/policy.json").write_text(policy_json(EgressPolicy((NameEntry("a.test", TREE, WEB_PORTS),))))
+    (tmp_path / HURRY).parent.mkdir()
+    (tmp_path / HURRY).touch()
+    questions, asked = os.pipe()
+    answered, answers = os.pipe()
+    helper = threading.Thread(target=serve, args=(str(tmp_path), questions, answers))
+    helper.start()
+    count = 2 * ALONE_AT_A_TIME
+    begun = time.monotonic()
+    os.write(asked, b"".join(line_of(number, "1:1") + b"\n" for number in range(count)))
+    with os.fdopen(answered, "rb") as file:
+        heard = [file.readline().split()[1] for _ in range(count)]
+    took = time.monotonic() - begun
+    os.close(asked)
+    helper.join(10)
+
+    assert heard == [b"OK"] * count
+    # In turns the last of them would wait as long as this.
+    assert took < ALONE_AT_A_TIME / UNSEEN_A_SECOND
     for descriptor in (questions, answers):
         os.close(descriptor)
