@@ -31,6 +31,8 @@ REMEMBERED_SECONDS = 1.0
 # What its connection asks next shows that a request is done. One after which nothing is asked, or that waits for
 # its server, is no work for squid: it is counted for a while, so that so many of them can begin.
 UNSEEN_A_SECOND = 100
+# Of a run that is the only one to ask: as many as squid gets through with, each on a connection of its own.
+ALONE_UNSEEN_A_SECOND = 500
 # As many as a run has connections: what waits beyond that is of clients that have gone.
 MOST_WAITING = Limits().at_once
 # A run that has nothing waiting is as good as one that was never seen.
@@ -40,6 +42,17 @@ _MOST_RUNS = 256
 class _Waiting(NamedTuple):
     connection: bytes
     line: bytes
+
+
+class _Pace(NamedTuple):
+    """How many of a run's requests squid deals with at a time, and how many of unseen end may begin in a second."""
+
+    at_a_time: int
+    unseen_a_second: int
+
+
+_AMONG_OTHERS = _Pace(AT_A_TIME, UNSEEN_A_SECOND)
+_ALONE = _Pace(ALONE_AT_A_TIME, ALONE_UNSEEN_A_SECOND)
 
 
 class _Share:
@@ -57,11 +70,11 @@ class _Share:
         self.begun.pop(connection, None)
         self.begun[connection] = now
 
-    def wait_seconds(self, now: float, most: int) -> float:
-        """How long it takes until another one may begin, where `most` are dealt with at a time; 0 where one may."""
-        while len(self.begun) >= most:
+    def wait_seconds(self, now: float, pace: _Pace) -> float:
+        """How long it takes until another one may begin; 0 where one may."""
+        while len(self.begun) >= pace.at_a_time:
             oldest = next(iter(self.begun))
-            left = self.begun[oldest] + most / UNSEEN_A_SECOND - now
+            left = self.begun[oldest] + pace.at_a_time / pace.unseen_a_second - now
             if left > 0:
                 return left
             del self.begun[oldest]
@@ -91,7 +104,7 @@ class Turns:
         share.begun.pop(connection, None)
         if len(share.lines) >= MOST_WAITING:
             return None
-        if share.lines or share.wait_seconds(now, self._most(now)):
+        if share.lines or share.wait_seconds(now, self._pace(now)):
             share.lines.append(_Waiting(connection, line))
             return False
         share.begin(connection, now)
@@ -100,9 +113,9 @@ class Turns:
     def due(self) -> Iterator[bytes]:
         """The lines whose turn has come since."""
         now = time.monotonic()
-        most = self._most(now)
+        pace = self._pace(now)
         for share in self._shares.values():
-            while share.lines and not share.wait_seconds(now, most):
+            while share.lines and not share.wait_seconds(now, pace):
                 waiting = share.lines.popleft()
                 share.begin(waiting.connection, now)
                 yield waiting.line
@@ -119,11 +132,11 @@ class Turns:
     def wait_seconds(self) -> float | None:
         """How long it takes until the next one's turn comes; None where none waits."""
         now = time.monotonic()
-        most = self._most(now)
-        return min((share.wait_seconds(now, most) for share in self._shares.values() if share.lines), default=None)
+        pace = self._pace(now)
+        return min((share.wait_seconds(now, pace) for share in self._shares.values() if share.lines), default=None)
 
-    def _most(self, now: float) -> int:
-        return ALONE_AT_A_TIME if now >= self._alone_from else AT_A_TIME
+    def _pace(self, now: float) -> _Pace:
+        return _ALONE if now >= self._alone_from else _AMONG_OTHERS
 
     def _share(self, run: bytes) -> _Share:
         if run not in self._shares and len(self._shares) >= _MOST_RUNS:

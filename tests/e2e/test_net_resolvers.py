@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,7 +42,9 @@ def test_a_gate_resolves_as_its_host_does(lab: Lab, servers: tuple[str, ...]) ->
     with asking(lab, *servers):
         direct = lab.run(f"{TRUST}{both}")
         assert (direct.text, len(requested(lab))) == ("200 200 ", 2)
-        result = lab.run(f"aisb --allow allowed.test -- sh -c \"{both}; {STATUS} --noproxy '*' https://allowed.test/\"")
+        # A gate of its own: one that another test has left knows the address already.
+        own = f"--allow allowed.test --allow exact:r{os.getpid()}.example"
+        result = lab.run(f"aisb {own} -- sh -c \"{both}; {STATUS} --noproxy '*' https://allowed.test/\"")
 
     assert result.text == "200 000 200 ", result.errors
     assert requested(lab) == 2 * ["allowed.test GET https://allowed.test/"]
