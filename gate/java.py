@@ -22,7 +22,7 @@ _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----
 
 def key_store(bundle: bytes) -> bytes:
     """The certificates of a PEM bundle as a key store. What is no base64 is left out."""
-    certificates = list(_certificates(bundle))
+    certificates = _certificates(bundle)
     entries = b"".join(_entry(number, data) for number, data in enumerate(certificates))
     store = _number(_MAGIC) + _number(_VERSION) + _number(len(certificates)) + entries
     return store + sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + store).digest()  # noqa: S324  # the format's

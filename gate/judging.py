@@ -304,8 +304,7 @@ def serve(base: str, source: int, sink: int) -> None:
             answers = b"".join([_answer_in_turn(engine_of, injector, turns, line) for line in lines])
             # squid's lines end; one that grows without end is none of its.
             rest = rest[-_LONGEST_LINE:]
-        due = turns.all() if os.path.exists(hurry) else turns.due()
-        answers += b"".join([answer(engine_of, line, injector) for line in due])
+        answers += b"".join([answer(engine_of, line, injector) for line in turns.due(hurry=os.path.exists(hurry))])
         while answers:
             answers = answers[os.write(sink, answers) :]
 

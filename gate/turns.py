@@ -9,6 +9,7 @@ through with them, and the others find squid nearly free. As long as no other ru
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +54,7 @@ class _Pace(NamedTuple):
 
 _AMONG_OTHERS = _Pace(AT_A_TIME, UNSEEN_A_SECOND)
 _ALONE = _Pace(ALONE_AT_A_TIME, ALONE_UNSEEN_A_SECOND)
+_IN_A_HURRY = _Pace(sys.maxsize, 1)
 
 
 class _Share:
@@ -110,21 +112,12 @@ class Turns:
         share.begin(connection, now)
         return True
 
-    def due(self) -> Iterator[bytes]:
-        """The lines whose turn has come since."""
+    def due(self, *, hurry: bool = False) -> Iterator[bytes]:
+        """The lines whose turn has come since; in a hurry all that wait."""
         now = time.monotonic()
-        pace = self._pace(now)
+        pace = _IN_A_HURRY if hurry else self._pace(now)
         for share in self._shares.values():
             while share.lines and not share.wait_seconds(now, pace):
-                waiting = share.lines.popleft()
-                share.begin(waiting.connection, now)
-                yield waiting.line
-
-    def all(self) -> Iterator[bytes]:
-        """Every line that waits, whoever's turn it is."""
-        now = time.monotonic()
-        for share in self._shares.values():
-            while share.lines:
                 waiting = share.lines.popleft()
                 share.begin(waiting.connection, now)
                 yield waiting.line

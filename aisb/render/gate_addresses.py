@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
     from aisb.domain.addresses import AddressEntry
 
-_ALONE = (*METADATA, *PROBES)
-GUARDED_V4 = tuple(network for network in _ALONE if ":" not in network)
-GUARDED_V6 = (*(network for network in _ALONE if ":" in network), *CARRIERS)
+
+def by_family(addresses: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of IPv4 and those of IPv6, each in their order."""
+    listed = tuple(addresses)
+    return tuple(one for one in listed if ":" not in one), tuple(one for one in listed if ":" in one)
+
+
+GUARDED_V4, _GUARDED_ALONE_V6 = by_family((*METADATA, *PROBES))
+GUARDED_V6 = (*_GUARDED_ALONE_V6, *CARRIERS)
 
 _MAPPED_V6 = "::ffff:0:0/96"
 _MULTICAST_V6 = "ff00::/8"

@@ -30,6 +30,7 @@ from aisb.render.gate_addresses import (
     NOT_FOR_SQUID,
     Opened,
     accepted,
+    by_family,
     opened_of,
 )
 from aisb.render.gate_upstream import (
@@ -219,14 +220,14 @@ def bumped_names(egress: EgressPolicy) -> str:
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str], way_out: WayOut | None = None) -> str:
     """The gate's nft ruleset, in which squid reaches nothing but `way_out` where there is one."""
-    addresses = sorted(set(host_addresses))
+    addresses4, addresses6 = by_family(sorted(set(host_addresses)))
     # What an entry opens is the proxy's to reach.
     alone, networks = accepted(() if way_out else entries)
     return render(
         "gate.nft.j2",
         RulesetView(
-            host_addresses4=tuple(address for address in addresses if ":" not in address),
-            host_addresses6=tuple(address for address in addresses if ":" in address),
+            host_addresses4=addresses4,
+            host_addresses6=addresses6,
             proxied=way_out is not None,
             upstream=way_out.nft if way_out else (),
             accepted_alone=alone,

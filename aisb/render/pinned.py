@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render.environment import render
-from aisb.render.gate_addresses import GUARDED_V4, GUARDED_V6, accepted
+from aisb.render.gate_addresses import GUARDED_V4, GUARDED_V6, accepted, by_family
 from aisb.render.sandbox import DNS_PORT
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class PinnedView(NamedTuple):
 
 def pinned_ruleset(egress: EgressPolicy, host_addresses: Iterable[str]) -> str:
     """The ruleset for these entries; `pin_elements` completes it."""
-    addresses = sorted(set(host_addresses))
+    addresses4, addresses6 = by_family(sorted(set(host_addresses)))
     alone, networks = accepted(egress.addresses)
     return render(
         "pinned.nft.j2",
         PinnedView(
             names=tuple((entry.host, entry.ports) for entry in egress.names),
-            host_addresses4=tuple(address for address in addresses if ":" not in address),
-            host_addresses6=tuple(address for address in addresses if ":" in address),
+            host_addresses4=addresses4,
+            host_addresses6=addresses6,
             accepted_alone=alone,
             accepted_networks=networks,
         ),
