@@ -18,6 +18,7 @@ from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
 from aisb.effects.session import (
     Session,
+    claimed,
     close_session,
     living,
     new_run_id,
@@ -313,10 +314,13 @@ def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLO
 
     The gate closes the run first, and what it wrote down is moved to the run's record.
     """
-    if gate is not None:
-        # A gate that died meanwhile has written what it could.
-        with contextlib.suppress(AisbError):
-            close_run(gate, session.run, seconds)
-    kept = keep_record(session, state)
-    close_session(session)
-    return kept
+    with claimed(session) as mine:
+        if not mine:
+            return Kept()
+        if gate is not None:
+            # A gate that died meanwhile has written what it could.
+            with contextlib.suppress(AisbError):
+                close_run(gate, session.run, seconds)
+        kept = keep_record(session, state)
+        close_session(session)
+        return kept

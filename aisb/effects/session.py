@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import time
 from shlex import quote
@@ -11,7 +13,7 @@ from aisb.effects.state import read_if_there
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Session(NamedTuple):
@@ -138,6 +140,29 @@ def process_start() -> float:
 
 def _boot_id() -> str:
     return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
+
+
+@contextlib.contextmanager
+def claimed(session: Session) -> Iterator[bool]:
+    """
+    Whether the run's directory is the caller's to take away: not where another takes it away just now, or has.
+
+    A run whose aisb was killed has its guardian, and every run that starts meanwhile.
+    """
+    try:
+        descriptor = os.open(session.path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except BlockingIOError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(descriptor)
 
 
 def close_session(session: Session) -> None:
