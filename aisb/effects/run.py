@@ -22,6 +22,7 @@ from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
 from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
+    claimed,
     close_session,
     new_run_id,
     open_session,
@@ -442,10 +443,13 @@ def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLO
 
     The gate closes the run first, and what it wrote down is moved to the run's record.
     """
-    if gate is not None:
-        # A gate that died meanwhile has written what it could.
-        with contextlib.suppress(AisbError):
-            close_run(gate, session.run, seconds)
-    kept = keep_record(session, state)
-    close_session(session)
-    return kept
+    with claimed(session) as mine:
+        if not mine:
+            return Kept()
+        if gate is not None:
+            # A gate that died meanwhile has written what it could.
+            with contextlib.suppress(AisbError):
+                close_run(gate, session.run, seconds)
+        kept = keep_record(session, state)
+        close_session(session)
+        return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import time
 from shlex import quote
@@ -12,7 +14,7 @@ from aisb.errors import Unavailable
 from aisb.render.argv import EMPTY_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Session(NamedTuple):
@@ -140,6 +142,29 @@ def process_start() -> float:
 
 def _boot_id() -> str:
     return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
+
+
+@contextlib.contextmanager
+def claimed(session: Session) -> Iterator[bool]:
+    """
+    Whether the run's directory is the caller's to take away: not where another takes it away just now, or has.
+
+    A run whose aisb was killed has its guardian, and every run that starts meanwhile.
+    """
+    try:
+        descriptor = os.open(session.path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except BlockingIOError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(descriptor)
 
 
 def close_session(session: Session) -> None:
