@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
-.PHONY: help demo demo-clean test check unit tools e2e lint style build lab lab-up lab-down bench clean
+.PHONY: help demo demo-clean test check unit tools e2e lint style build lab lab-up lab-down bench soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ lab: ## run CMD='...' in the laboratory (LAB_HOST=debian12 for the other host)
 
 bench: $(VENV)/ready lab-up ## measure, and compare with the targets
 	tests/bench/run
+
+soak: $(VENV)/ready lab-up ## streams that are silent for an hour; MINUTES=5 for less
+	tests/bench/soak
 
 $(VENV)/ready: pyproject.toml
 	tests/deps

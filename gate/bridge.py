@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 
+from aisb.domain.injection import read_secrets
 from aisb.domain.rules import Engine
 from gate.changes import Changes
 from gate.control import listen_for_control
@@ -18,8 +19,10 @@ from gate.lifetime import Lifetime
 from gate.log_listener import listen_for_log
 from gate.loop import Loop
 from gate.proof import PROBE_SECONDS, ProbeListener, Proof
+from gate.pump import prepare
 from gate.readiness import Readiness
 from gate.runs import Runs
+from gate.secret_box import offer, take_secrets
 from gate.squid import Squid
 
 TYPE_CHECKING = False
@@ -58,6 +61,11 @@ class Bridge:
         self._runs = Runs(loop, base, engine, caller, most_connections)
         self._changes = Changes(loop, self._runs, caller)
         listen_for_log(loop, self._runs.logged, proxied=os.path.exists(f"{base}/conf/peers"))
+        if engine.injections:
+            secrets = take_secrets()
+            # Here too, where a gate that was given others than its policy's does not begin.
+            read_secrets(secrets, engine.injections)
+            offer(loop, secrets)
         self._lifetime = Lifetime(loop, base, idle_seconds, self.end)
         self._lifetime.watch_squid(squid)
         self._lifetime.watch_signals()
@@ -77,7 +85,7 @@ class Bridge:
             "say": self._changes.on_say,
         }
         listen_for_control(self._loop, f"{self._base}/ctl.sock", handlers)
-        if self._engine.has_rules:
+        if self._engine.opens_tls:
             # By now squid has it, so it is there.
             with open(CERTIFICATE, "rb") as file:
                 self._runs.certificate = file.read()
@@ -157,6 +165,7 @@ def main() -> None:
     readiness = Readiness()
     # Two for each connection, and some for listeners, records and the probe.
     most_connections = (raise_descriptor_limit() - _DESCRIPTORS_KEPT_FREE) // 2
+    prepare()
     loop = Loop()
     try:
         Bridge(loop, BASE, int(sys.argv[1]), most_connections, readiness).start()

@@ -150,11 +150,14 @@ class Changes:
 
         def on_read(fault: str) -> None:
             self._is_reading = False
+            self._runs.go_on()
             if not fault:
                 self._is_wide = False
             reading.then(fault)
             self._next()
 
+        # squid refuses what it has asked the judge when it reads its configuration: nothing new may come to that.
+        self._runs.hold()
         self._squid.read_anew(self._lists(port), reading.run, port, on_read)
 
     def _mark(self, run: Run) -> int:

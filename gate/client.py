@@ -287,7 +287,7 @@ class Client:
             self._ledger.ended(number, sent_before + self._socket.taken, squid.taken)
             self._done()
 
-        pump = Pump(self._loop, squid, self._socket, on_done, to_squid)
+        pump = Pump(self._loop, squid, self._socket, on_done, to_squid, inner=squid)
         self._stop = pump.abort
 
     def _send_whole(self, data: bytes) -> bool:

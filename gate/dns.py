@@ -1,7 +1,7 @@
 """
 The few DNS messages that a sandbox needs: a question is read, and answered from what is known here.
 
-One question a message, class IN. Answers hold an A record or nothing; no packet is ever passed on.
+One question a message, class IN. Answers hold A or AAAA records or nothing; no packet is ever passed on.
 Reading never raises: whatever the bytes, there is a Query with the fault to answer it with, or None
 where no answer is due.
 """
@@ -72,15 +72,16 @@ def parse_query(packet: bytes) -> Query | None:
     return Query(identity, flags, question, _host_name(labels), kind, fault)
 
 
-def answer(query: Query, code: int, address: bytes = b"") -> bytes:
-    """The answer to `query`: the code, and an A or AAAA record where there is an address."""
+def answer(query: Query, code: int, *addresses: bytes) -> bytes:
+    """The answer to `query`: the code, and an A or AAAA record for each address."""
     flags = _IS_ANSWER | (query.flags & (_OPCODE | _RECURSION_DESIRED)) | _RECURSION_AVAILABLE | code
-    header = _HEADER.pack(query.identity, flags, 1 if query.question else 0, 1 if address else 0, 0, 0)
-    if not address:
-        return header + query.question
+    header = _HEADER.pack(query.identity, flags, 1 if query.question else 0, len(addresses), 0, 0)
+    return header + query.question + b"".join(_record(query.kind, address) for address in addresses)
+
+
+def _record(kind: int, address: bytes) -> bytes:
     # 0xc00c points at the name in the question.
-    record = struct.pack("!HHHIH", 0xC00C, query.kind, CLASS_IN, TTL_SECONDS, len(address))
-    return header + query.question + record + address
+    return struct.pack("!HHHIH", 0xC00C, kind, CLASS_IN, TTL_SECONDS, len(address)) + address
 
 
 def ask(identity: int, name: str, kind: int = TYPE_A) -> bytes:
@@ -98,6 +99,14 @@ def address_in(packet: bytes, question: bytes) -> bytes | None:
     if not flags & _IS_ANSWER or flags & 0xF or answers != 1:
         return None
     return packet[-4:]
+
+
+def is_no_such_name(packet: bytes, question: bytes) -> bool:
+    """Whether this is the answer to `question` (made by `ask`) that there is no such name."""
+    if len(packet) != len(question) or packet[:2] != question[:2] or packet[12:] != question[12:]:
+        return False
+    flags = _HEADER.unpack_from(packet)[1]
+    return bool(flags & _IS_ANSWER) and flags & 0xF == NO_SUCH_NAME
 
 
 def _labels(packet: bytes, start: int) -> tuple[list[bytes] | None, int]:

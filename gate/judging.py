@@ -14,20 +14,23 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import is_address, parse_authority, parse_port
+from aisb.domain.injection import Injector, Treatment, read_secrets
 from aisb.domain.live import alive, next_end, read_live
 from aisb.domain.rules import WEB_PORTS, Engine, HttpRequest, Reason, Verdict
 from gate.identity import run_of
 from gate.refusal import json_of, refusal_of, text_of
+from gate.secret_box import fetch
 from gate.squid_log import AGREED, bare, with_brackets
-from gate.turns import Turns
+from gate.turns import HURRY, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-# channel, source, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
-_FIELDS = 12
-_PATH = 9
-_UPGRADE = 8
+# channel, source, its connection, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
+_FIELDS = 13
+_PATH = 10
+_HEADERS = 11
+_UPGRADE = 9
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
 # Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
 # address. The star is in some hellos.
@@ -35,9 +38,13 @@ _TOKEN = re.compile(r"[A-Za-z0-9._:*-]+|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
 # A path comes with its query, and exactly as it goes to the server: what squid encodes could not be told apart from
 # what the client had encoded, and squid takes no blank in it.
 _PATH_TEXT = re.compile(r"[!-~]+")
+_PERCENT = re.compile("%([0-9A-Fa-f]{2})")
 _NONE = "-"
+_NO_SECRETS = Injector()
 _TLS_PORT = 443
-_LONGEST_LINE = 65536
+_LONGEST_LINE = 1 << 20
+# Each byte as it stands in a token.
+_ESCAPED = tuple(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in range(256))
 
 EXPLICIT = "explicit"
 PLAIN = "plain"
@@ -64,6 +71,7 @@ class Question(NamedTuple):
     path: str
     door: str
     wants_json: bool = False
+    headers: Mapping[str, str] = {}
 
 
 class _Words(NamedTuple):
@@ -82,6 +90,11 @@ class Engines:
             self._common = Engine.from_json(file.read())
         self._base = base
         self._words: dict[str, _Words] = {}
+
+    def injector(self) -> Injector:
+        """What puts the secrets of the policy into requests. Raises OSError or ValueError where they cannot be had."""
+        injections = self._common.injections
+        return Injector(read_secrets(fetch(), injections), injections) if injections else _NO_SECRETS
 
     def of(self, run: str) -> Engine:
         """The engine to judge by now. Raises ValueError for words that cannot be read: then nothing is allowed."""
@@ -103,38 +116,74 @@ class Engines:
         return _Words(file, next_end(entries), self._common.with_live(entries))
 
 
-def answer(engine_of: Callable[[str], Engine], line: bytes) -> bytes:
+def answer(engine_of: Callable[[str], Engine], line: bytes, injector: Injector = _NO_SECRETS) -> bytes:
     """
-    The answer to one line, "" to a line that not even has a channel to answer on. `engine_of` a run judges it.
+    The answer to one line, "" to a line that not even has a channel to answer on.
+
+    `engine_of` a run judges it; what it allows, `injector` may still refuse, or say what becomes of its headers.
     """
     channel, _, rest = line.partition(b" ")
     if not _CHANNEL.fullmatch(channel):
         return b""
     try:
-        question = parse_question(rest)
+        question = parse_question(rest, injector.headers_read)
         verdict = judge(engine_of(question.run), question)
+        treatment = _treat(injector, question) if verdict.allowed and injector.headers_read else Treatment()
+        verdict = treatment.verdict() if treatment.fault else verdict
     except (ValueError, OSError):
         return channel + b" ERR log=" + Reason.BAD_REQUEST.encode() + b"\n"
-    return channel + (_yes(question) if verdict.allowed else _no(question, verdict)) + b"\n"
+    if not verdict.allowed:
+        return channel + _no(question, verdict) + b"\n"
+    return channel + _yes(question) + _annotations(injector.headers_given, treatment) + b"\n"
 
 
-def parse_question(rest: bytes) -> Question:
-    """The fields of a line without its channel. Raises ValueError for anything out of the ordinary."""
+def _treat(injector: Injector, question: Question) -> Treatment:
+    """What becomes of the headers of a request that was allowed; a tunnel's are nobody's but the gate's."""
+    if question.method == "CONNECT":
+        return Treatment()
+    return injector.treat(_request_of(question, *_meant(question)), question.headers)
+
+
+def _annotations(headers: Sequence[str], treatment: Treatment) -> bytes:
+    """For squid, by the numbers of the headers in its configuration."""
+    given = dict(treatment.given)
+    words = []
+    for number, name in enumerate(headers, start=1):
+        if name in treatment.taken:
+            words.append(b" taken_%d_=yes" % number)
+        if name in given:
+            words.append(b" given_%d_=yes value_%d_=" % (number, number) + _escaped(given[name]))
+    return b"".join(words)
+
+
+def parse_question(rest: bytes, names: Sequence[str] = ()) -> Question:
+    """
+    The fields of a line without its channel. Raises ValueError for anything out of the ordinary.
+
+    `names` are the headers that the line holds besides.
+    """
     fields = rest.decode("ascii").rstrip(" ").split(" ")
-    if len(fields) != _FIELDS - 1:
+    if len(fields) != _FIELDS - 1 + len(names):
         raise ValueError(f"{len(fields)} fields")
+    texts = fields[_HEADERS : _HEADERS + len(names)]
+    del fields[_HEADERS : _HEADERS + len(names)]
+    headers = {name: _unescaped(text) for name, text in zip(names, texts, strict=True) if text != _NONE}
     path = _parse_path(fields.pop(_PATH))
     upgrade = _parse_upgrade(fields.pop(_UPGRADE))
     fields = [with_brackets(field) for field in fields]
     if not all(_TOKEN.fullmatch(field) for field in fields):
         raise ValueError("a field has characters that no name has")
-    source, method, host, port, *others = ("" if field == _NONE else field for field in fields)
+    source, _, method, host, port, *others = ("" if field == _NONE else field for field in fields)
     scheme, host_header, meant, sni, door = others
     where = bare(host), parse_port(port)
     names = host_header, meant, sni
     wants_json = door.endswith(_JSON)
     door = door.removesuffix(_JSON)
-    return Question(run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json)
+    return Question(run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json, headers)
+
+
+def _unescaped(text: str) -> str:
+    return _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _parse_path(field: str) -> str:
@@ -178,26 +227,29 @@ def _judge_explicit(engine: Engine, question: Question) -> Verdict:
         if question.port in WEB_PORTS and not is_address(question.host):
             return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
         return engine.judge(question.host, question.port)
-    return _judge_request(engine, question, question.host, question.port)
+    return engine.judge_request(_request_of(question, *_meant(question)))
 
 
 def _judge_plain(engine: Engine, question: Question) -> Verdict:
     if question.method == "CONNECT":
         return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
-    host, port = parse_authority(question.meant)
-    return _judge_request(engine, question, host, port)
+    return engine.judge_request(_request_of(question, *_meant(question)))
 
 
 def _judge_bumped(engine: Engine, question: Question) -> Verdict:
     """A request inside TLS that was opened: what it names, the hello and the tunnel have to be one host."""
     if question.method == "CONNECT" or not question.sni or not engine.is_bumped(question.sni):
         return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
-    host, port = parse_authority(question.meant)
-    return _judge_request(engine, question, host, port)
+    return engine.judge_request(_request_of(question, *_meant(question)))
 
 
-def _judge_request(engine: Engine, question: Question, host: str, port: int) -> Verdict:
-    request = HttpRequest(
+def _meant(question: Question) -> tuple[str, int]:
+    """The host and port that the connection was for. Where a URL says both, it was for them."""
+    return (question.host, question.port) if question.door == EXPLICIT else parse_authority(question.meant)
+
+
+def _request_of(question: Question, host: str, port: int) -> HttpRequest:
+    return HttpRequest(
         method=question.method,
         path=question.path,
         host=host,
@@ -209,7 +261,6 @@ def _judge_request(engine: Engine, question: Question, host: str, port: int) -> 
         sni=question.sni,
         upgrade=question.upgrade,
     )
-    return engine.judge_request(request)
 
 
 def _yes(question: Question) -> bytes:
@@ -231,34 +282,38 @@ def _words(question: Question, verdict: Verdict) -> str:
 
 def _escaped(text: str) -> bytes:
     """`text` as one token: everything but letters and digits as %XX."""
-    return b"".join(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in text.encode())
+    return b"".join([_ESCAPED[byte] for byte in text.encode()])
 
 
 def serve(base: str, source: int, sink: int) -> None:
     """Answer what comes in on descriptor `source`, each line in its run's turn, until it ends."""
-    engine_of = Engines(base).of
+    engines = Engines(base)
+    engine_of = engines.of
+    injector = engines.injector()
     turns = Turns()
+    hurry = f"{base}/{HURRY}"
     rest = b""
     while True:
         ready, _, _ = select.select([source], [], [], turns.wait_seconds())
-        answers = b"".join(answer(engine_of, line) for line in turns.due())
+        answers = b""
         if ready:
             data = os.read(source, 65536)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
-            answers += b"".join(_answer_in_turn(engine_of, turns, line) for line in lines)
+            answers = b"".join([_answer_in_turn(engine_of, injector, turns, line) for line in lines])
             # squid's lines end; one that grows without end is none of its.
             rest = rest[-_LONGEST_LINE:]
+        answers += b"".join([answer(engine_of, line, injector) for line in turns.due(hurry=os.path.exists(hurry))])
         while answers:
             answers = answers[os.write(sink, answers) :]
 
 
-def _answer_in_turn(engine_of: Callable[[str], Engine], turns: Turns, line: bytes) -> bytes:
+def _answer_in_turn(engine_of: Callable[[str], Engine], injector: Injector, turns: Turns, line: bytes) -> bytes:
     is_due = turns.take(line)
     if is_due is None:
         # Judged all the same; squid cuts what it would have let through.
-        return answer(engine_of, line).replace(
+        return answer(engine_of, line, injector).replace(
             b" OK log=" + AGREED.encode(), b" OK too_many_=yes log=" + Reason.LIMIT.encode(), 1
         )
-    return answer(engine_of, line) if is_due else b""
+    return answer(engine_of, line, injector) if is_due else b""

@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 
-from gate.probe import Failure, prove_allow, prove_closed
+from gate.probe import Failure, prove_allow, prove_closed, prove_pinned
 
 VARIABLES = 3
 PHASES = 4
@@ -83,11 +83,14 @@ def _launch(command: list[bytes]) -> None:
     check_same(PROJECT, read_if_there(f"{SESSION}/project"))
     # A link in its place would have shown the agent a directory of the host that nobody meant.
     check_same(POLICY_DIRECTORY, read_if_there(f"{SESSION}/policy-directory"))
+    check_covers(read_if_there(f"{SESSION}/covers"))
     if own := [path for path in CERTIFICATES if os.path.exists(path)]:
         write_bundle(own)
+        if has_java(environment):
+            trust_in_java(environment)
     mode = read_text(f"{SESSION}/mode").strip()
     # Only the first process of the sandbox is the relay's parent; a later command finds it running.
-    is_parent = mode == "allow" and os.getpid() == 1
+    is_parent = mode in ("allow", "pinned") and os.getpid() == 1
     if is_parent:
         wait_for_relay()
         report("relay")
@@ -147,9 +150,16 @@ def check_same(directory: str, expected: str) -> None:
     """
     if not expected:
         return
-    status = os.stat(directory)
+    status = os.lstat(directory)
     if f"{status.st_dev} {status.st_ino}" != expected.strip():
         raise Refused(f"{directory} was replaced while the sandbox started")
+
+
+def check_covers(lines: str) -> None:
+    """Refuse unless each protected place is what aisb looked at: a line has device, inode and path."""
+    for line in lines.splitlines():
+        device, inode, place = line.split(" ", 2)
+        check_same(place, f"{device} {inode}")
 
 
 def write_bundle(own: list[str]) -> None:
@@ -159,6 +169,20 @@ def write_bundle(own: list[str]) -> None:
     write_whole(BUNDLE, b"".join(ended(part) for part in parts))
     settings = read_bytes(SYSTEM_WGETRC) if os.path.exists(SYSTEM_WGETRC) else b""
     write_whole(WGETRC, ended(settings) + f"ca_certificate = {BUNDLE}\n".encode("ascii"))
+
+
+def has_java(environment: dict[bytes, bytes]) -> bool:
+    """Whether the image has a JVM, or the user names one."""
+    return b"JAVA_HOME" in environment or isinstance(find_command(b"java", environment.get(b"PATH", b"")), bytes)
+
+
+def trust_in_java(environment: dict[bytes, bytes]) -> None:
+    """Have the JVM trust what is in the bundle."""
+    # Few images have one.
+    from gate.java import KEY_STORE, VARIABLE, key_store, options
+
+    write_whole(KEY_STORE, key_store(read_bytes(BUNDLE)))
+    environment[VARIABLE] = options(environment.get(VARIABLE, b""))
 
 
 def ended(text: bytes) -> bytes:
@@ -211,6 +235,9 @@ def prove(mode: str) -> None:
     with_v6 = bool(read_if_there("/proc/net/if_inet6"))
     if mode == "full":
         prove_closed(with_v6=with_v6, to_host=True)
+        return
+    if mode == "pinned":
+        prove_pinned(with_v6=with_v6)
         return
     check_routes(read_if_there("/proc/net/route"), read_if_there("/proc/net/ipv6_route"))
     if mode == "allow":

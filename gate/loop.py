@@ -57,6 +57,8 @@ class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
+        self._events: dict[int, int] = {}
+        self._enter: Callable[[], None] = _nothing
         self._leave: Callable[[], None] = _nothing
         # One queue a duration: timers of one duration fall due in the order in which they were set.
         self._timers: dict[float, dict[int, Timer]] = {}
@@ -69,14 +71,19 @@ class Loop:
                 self.forget(descriptor)
         elif known:
             self._handlers[descriptor] = handler
-            self._epoll.modify(descriptor, events)
+            # Most of those who are watched on wait for the same as before: no need to tell the kernel.
+            if self._events[descriptor] != events:
+                self._events[descriptor] = events
+                self._epoll.modify(descriptor, events)
         else:
-            self._handlers[descriptor] = handler
             self._epoll.register(descriptor, events)
+            self._handlers[descriptor] = handler
+            self._events[descriptor] = events
 
     def forget(self, descriptor: int) -> None:
         """Stop watching. To be called before the descriptor is closed; one that is not watched is no error."""
         if self._handlers.pop(descriptor, None) is not None:
+            del self._events[descriptor]
             self._epoll.unregister(descriptor)
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
@@ -97,9 +104,19 @@ class Loop:
         def on_ready(_events: int) -> None:
             part._deal_with(part._epoll.poll(0, most))
 
-        self.watch(part._epoll.fileno(), READ, on_ready)
+        part._enter = lambda: self.watch(part._epoll.fileno(), READ, on_ready)
         part._leave = lambda: self.forget(part._epoll.fileno())
+        part._enter()
         return part
+
+    def hold(self) -> None:
+        """Deal with nothing of this part until `go_on`; its timers run."""
+        self._leave()
+
+    def go_on(self) -> None:
+        """End what `hold` began. Nothing is lost meanwhile: the kernel keeps it."""
+        if not self._epoll.closed:
+            self._enter()
 
     def run_once(self, longest_seconds: float | None = None) -> None:
         """Wait until something is ready or due, and deal with all that is."""

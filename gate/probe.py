@@ -30,6 +30,7 @@ RESOLVER = ("198.18.0.1", 53)
 PROXY = ("127.0.0.1", 3128)
 # Where slirp4netns and pasta show the host.
 HOST_ADDRESSES = (("10.0.2.2", 80), ("169.254.1.2", 80))
+HOST_V6 = ("fd00::2", 80)
 
 LIMIT_SECONDS = 2.0
 LONGEST_ANSWER = 4096
@@ -114,6 +115,11 @@ def _refused_by_the_rules(code: int) -> bool:
     return code == errno.EPERM
 
 
+def _refused_or_no_way(code: int) -> bool:
+    # A network without IPv6 has no way for such an address, and none of the rules is asked.
+    return code in (errno.EPERM, errno.ENETUNREACH)
+
+
 def prove_allow(*, with_v6: bool) -> None:
     """Mode allow: the allowed name answers through the gate, everything else is refused. Raises Failure."""
     found: list[bytes] = []
@@ -133,6 +139,30 @@ def prove_allow(*, with_v6: bool) -> None:
         _proxy_leg(),
     ]
     _run(legs, lambda: [_allowed_leg(found.pop())] if found else [])
+
+
+def prove_pinned(*, with_v6: bool) -> None:
+    """
+    Mode pinned: a name that is not in the table does not exist, and neither an address that is not allowed nor the
+    host is reached. Raises Failure.
+
+    Nobody may be there to answer anyway: datagrams prove the rules, which end the sending itself.
+    """
+    question = dns.ask(int.from_bytes(os.urandom(2), "big"), DENIED_NAME)
+
+    def judge_name(answer: bytes, _more: bool) -> bool:
+        if not dns.is_no_such_name(answer, question):
+            raise Failure(f"{DENIED_NAME} was not answered as a name that is not allowed")
+        return True
+
+    families = [(_socket.AF_INET, address) for address in (DENIED_V4, *HOST_ADDRESSES)]
+    families += [(_socket.AF_INET6, address) for address in (DENIED_V6, HOST_V6) if with_v6]
+    legs = [
+        Leg("the resolver", _socket.AF_INET, _socket.SOCK_DGRAM, RESOLVER, question, judge_name, _no_error),
+        *(_refused_leg(family, address) for family, address in families),
+        *(_datagram_leg(family, address, _refused_or_no_way) for family, address in families),
+    ]
+    _run(legs, list)
 
 
 def prove_closed(*, with_v6: bool, to_host: bool) -> None:
@@ -164,13 +194,15 @@ def _datagram_legs(*, with_v6: bool) -> list[Leg]:
     return [*legs, _datagram_leg(_socket.AF_INET6, DENIED_V6)] if with_v6 else legs
 
 
-def _datagram_leg(family: int, address: tuple[str, int]) -> Leg:
+def _datagram_leg(
+    family: int, address: tuple[str, int], is_right: Callable[[int], bool] = _refused_by_the_rules
+) -> Leg:
     what = f"a datagram to {address[0]} port {address[1]}, which the rules should refuse"
 
     def judge(_answer: bytes, _more: bool) -> bool:
         raise Failure(f"{what}, was answered")
 
-    return Leg(what, family, _socket.SOCK_DGRAM, address, b"?", judge, _refused_by_the_rules)
+    return Leg(what, family, _socket.SOCK_DGRAM, address, b"?", judge, is_right)
 
 
 def _proxy_leg() -> Leg:

@@ -39,7 +39,7 @@ class Refusal(NamedTuple):
         """What would allow it."""
         if self.add:
             return f"to allow it, the user starts the sandbox with: --allow {quote(self.add)}"
-        return "no entry would allow this"
+        return "no entry is proposed for this"
 
 
 def refusal_of(run: str, host: str, port: int, method: str, path: str, verdict: Verdict) -> Refusal:

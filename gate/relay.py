@@ -17,8 +17,8 @@ import sys
 from gate.dial import dial
 from gate.loop import READ, Loop, receive
 from gate.names import Names, target_of
-from gate.pump import Farewell, Pump, refuse
-from gate.resolver import Resolver, ResolverStream, serve_packets
+from gate.pump import Farewell, Pump, prepare, refuse
+from gate.resolver import GateResolver, ResolverStream, serve_packets
 from gate.verdicts import Verdicts
 
 # As `typing` has it, whose import would take 15 ms of every start.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gate.loop import Timer
+    from gate.resolver import Resolver
 
 GATE = "/run/aisb/gate/gate.sock"
 # One port a line: what is the host's, and reached on this sandbox's localhost too. Not there where none is.
@@ -128,7 +129,7 @@ class Relay:
             if gate is None:
                 self._say_farewell(client, unreachable())
             else:
-                Pump(self._loop, client, gate, self._left)
+                Pump(self._loop, client, gate, self._left, inner=gate)
 
         dial(self._loop, self._gate, DIAL_SECONDS, on_dialled)
 
@@ -171,7 +172,7 @@ class Relay:
 
     def join(self, client: _socket.socket, gate: _socket.socket, first: bytes) -> None:
         """The gate said yes: from here on bytes are copied."""
-        Pump(self._loop, client, gate, self._left, first_to_one=first)
+        Pump(self._loop, client, gate, self._left, first_to_one=first, inner=gate)
 
 
 class Passage:
@@ -358,9 +359,10 @@ def main() -> None:
         sys.exit(f"aisb: relay: {error.strerror}")
     limit = most_clients()
     go_to_background()
+    prepare()
     loop = Loop()
     names = Names()
-    resolver = Resolver(names, Verdicts(loop, GATE))
+    resolver = GateResolver(names, Verdicts(loop, GATE))
     relay = Relay(loop, GATE, names, resolver, limit)
     for socket in explicit:
         relay.serve_explicit(socket)

@@ -1,8 +1,9 @@
 """
 The sandbox's resolver: answers every question here, over UDP and TCP, and passes none on.
 
-An allowed name gets an address that was made up for it; a denied one does not exist. Only IPv4
-addresses are given out: a client that prefers IPv6 goes on with IPv4 at once.
+Before a gate an allowed name gets an address that was made up for it; a denied one does not exist. Only IPv4
+addresses are given out: a client that prefers IPv6 goes on with IPv4 at once. Without a gate a name
+has the addresses of a table, or does not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gate.loop import READ, receive
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from gate.loop import Loop, Timer
@@ -25,15 +26,12 @@ LONGEST_MESSAGE = 4096
 PACKETS_A_TURN = 64
 IDLE_SECONDS = 10.0
 
-_LOOPBACK = {dns.TYPE_A: b"\x7f\0\0\x01", dns.TYPE_AAAA: b"\0" * 15 + b"\x01"}
+_LOOPBACK = {dns.TYPE_A: (b"\x7f\0\0\x01",), dns.TYPE_AAAA: (b"\0" * 15 + b"\x01",)}
+_SIZES = {dns.TYPE_A: 4, dns.TYPE_AAAA: 16}
 
 
 class Resolver:
-    """Answers questions by the bridge's verdict."""
-
-    def __init__(self, names: Names, verdicts: Verdicts) -> None:
-        self._names = names
-        self._verdicts = verdicts
+    """Answers questions; what becomes of a host's name is for the classes below to say."""
 
     def respond(self, packet: bytes, reply: Callable[[bytes], None]) -> bool:
         """Call `reply`, now or later, with the answer to `packet`. False when there is no answer to it."""
@@ -45,10 +43,42 @@ class Resolver:
         elif not query.name:
             reply(dns.answer(query, dns.NO_SUCH_NAME))
         elif query.name == "localhost" or query.name.endswith(".localhost"):
-            reply(dns.answer(query, dns.NO_ERROR, _LOOPBACK.get(query.kind, b"")))
+            reply(dns.answer(query, dns.NO_ERROR, *_LOOPBACK.get(query.kind, ())))
         else:
-            self._verdicts.ask(query.name, lambda verdict: reply(self._answer(query, verdict)))
+            self.look_up(query, reply)
         return True
+
+    def look_up(self, query: dns.Query, reply: Callable[[bytes], None]) -> None:
+        """Call `reply`, now or later, with the answer to a question for a host's name."""
+        raise NotImplementedError
+
+
+class PinnedResolver(Resolver):
+    """Answers by a table of names and addresses, 4 or 16 bytes each, and nothing else exists."""
+
+    def __init__(self, table: Mapping[str, Sequence[bytes]]) -> None:
+        self._table = table
+
+    def look_up(self, query: dns.Query, reply: Callable[[bytes], None]) -> None:
+        """See `Resolver.look_up`."""
+        addresses = self._table.get(query.name)
+        if addresses is None:
+            reply(dns.answer(query, dns.NO_SUCH_NAME))
+            return
+        wanted = (address for address in addresses if len(address) == _SIZES.get(query.kind))
+        reply(dns.answer(query, dns.NO_ERROR, *wanted))
+
+
+class GateResolver(Resolver):
+    """Answers by the bridge's verdict."""
+
+    def __init__(self, names: Names, verdicts: Verdicts) -> None:
+        self._names = names
+        self._verdicts = verdicts
+
+    def look_up(self, query: dns.Query, reply: Callable[[bytes], None]) -> None:
+        """See `Resolver.look_up`."""
+        self._verdicts.ask(query.name, lambda verdict: reply(self._answer(query, verdict)))
 
     def _answer(self, query: dns.Query, verdict: bool | None) -> bytes:
         if verdict is None:

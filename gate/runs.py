@@ -127,6 +127,14 @@ class Run:
 
         self._ledger.when_empty(on_empty)
 
+    def hold(self) -> None:
+        """Pass nothing on until `go_on`."""
+        self._loop.hold()
+
+    def go_on(self) -> None:
+        """End what `hold` began."""
+        self._loop.go_on()
+
     @property
     def connections(self) -> int:
         """How many there are now."""
@@ -205,6 +213,16 @@ class Runs:
                 write_whole(f"{self._base}/r/{run}/s/{CERTIFICATE_NAME}", self.certificate)
             directory = f"{self._base}/r/{run}"
             self._runs[run] = Run(self._loop, directory, run, self._engine, self._squid, self._has_room)
+
+    def hold(self) -> None:
+        """Pass nothing on in any run until `go_on`."""
+        for run in self._runs.values():
+            run.hold()
+
+    def go_on(self) -> None:
+        """End what `hold` began."""
+        for run in self._runs.values():
+            run.go_on()
 
     def need(self, run: str) -> Run:
         """The open run of that id. Raises ValueError where there is none."""

@@ -7,6 +7,7 @@ before it what has been called already is taken in, so that no connection is los
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ from aisb.domain.names import PROBE_NAME, WEB_PORTS
 from gate.calling import Call
 from gate.files import write_whole
 from gate.proof import PROBE_SECONDS, Proof, change_trials
+from gate.turns import HURRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,6 +73,8 @@ class Squid:
         self._pipe = -1
         self._waiting: list[LaterCall] = []
         write_lists(base, Lists())
+        with contextlib.suppress(FileNotFoundError):
+            self._hurry(on=False)
 
     def call(self, loop: Loop, door: int, words: bytes, then: Callable[[SquidEnd | None, bytes], None]) -> LaterCall:
         """As `Call`, in the loop of the run that it is for."""
@@ -90,6 +94,11 @@ class Squid:
         """
         self._is_reading = True
         deadline = time.monotonic() + CONFIRM_SECONDS
+        try:
+            self._hurry(on=True)
+        except OSError as error:
+            self._finish(f"the judge cannot be told: {error}", then)
+            return
 
         def on_taken_in(fault: str) -> None:
             if fault:
@@ -119,10 +128,20 @@ class Squid:
 
     def _finish(self, fault: str, then: Callable[[str], None]) -> None:
         self._is_reading = False
+        with contextlib.suppress(OSError):
+            self._hurry(on=False)
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call.begin()
         then(fault)
+
+    def _hurry(self, *, on: bool) -> None:
+        """Have the judge keep no line back, or keep to turns again."""
+        path = f"{self._base}/{HURRY}"
+        if on:
+            write_whole(path, b"")
+        else:
+            os.unlink(path)
 
     def _send_signal(self) -> None:
         if self._pipe < 0:

@@ -95,7 +95,7 @@ def run_help() -> str:
         "written; 2 usage; 69 podman, the gate or a build is not to be had; 70 a bug of\n"
         "aisb; 77 not run, because it could not be closed; 78 a file that shapes the\n"
         "sandbox lies where the agent can write it, and nobody has trusted what is in it\n"
-        "now (aisb trust).\n"
+        "now (aisb trust); 124 the time of --timeout was over.\n"
     )
 
 
@@ -111,11 +111,21 @@ def flag_line(name: str, text: str) -> str:
     )
 
 
+def _filled(text: str) -> str:
+    return "\n".join(fill(line, _WIDTH) for line in text.split("\n"))
+
+
 def verb_help(
     verb: str, about: str, flags: Iterable[tuple[str, str]], variables: Iterable[str], words: Iterable[str] = ()
 ) -> str:
     """The help of a verb, in the form of that of a run."""
-    lines = [" ".join([f"usage: aisb {verb} FLAG*", *words]), "", about, "", *(flag_line(*flag) for flag in flags)]
+    lines = [
+        " ".join([f"usage: aisb {verb} FLAG*", *words]),
+        "",
+        _filled(about),
+        "",
+        *(flag_line(*flag) for flag in flags),
+    ]
     named = ", ".join(variables)
     if named:
         lines += ["", "Variables that set a flag, for lines that do not give it:", fill(named, _WIDTH)]

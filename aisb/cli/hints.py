@@ -1,8 +1,5 @@
 """
 Hints for a command line, and warnings of variables, that may not mean what they say. They change nothing.
-
-One thing is refused: a line whose first word is a verb but for one typing error. To start an agent with it would be
-a surprise.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from aisb.cli.request import variable_of
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, OPTIONS, SHORT_FLAGS
-from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,22 +26,6 @@ _SECOND_WORDS = {"presets": "policy"}
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.
 _NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
-
-
-def refuse_a_near_verb(split: Split, verbs: frozenset[str]) -> None:
-    """
-    Raises UsageError where the line begins with a verb that has a typing error, with the line that was meant.
-
-    After `run`, or behind a flag, the word is the agent's.
-    """
-    if split.said_run or split.flags or not split.harness:
-        return
-    word, *rest = split.harness
-    if meant := _mistyped_verb(word, verbs):
-        ours, agents = _line("aisb", *meant, *rest), _line("aisb", "run", word, *rest)
-        raise UsageError(
-            f"{word} is not a verb of aisb", hint=f"did you mean: {ours}\nto give it to the agent: {agents}"
-        )
 
 
 def _mistyped_verb(word: str, verbs: frozenset[str]) -> tuple[str, ...]:
@@ -70,7 +50,7 @@ def _is_one_edit_away(word: str, known: str) -> bool:
     )
 
 
-def _line(*words: str) -> str:
+def line_of(*words: str) -> str:
     """The words as a line to paste, in which nothing reaches the terminal that it would obey."""
     import shlex
 
@@ -130,6 +110,9 @@ def _late_flag(split: Split) -> str | None:
 
 def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
     word, *rest = split.harness
+    # One letter from a verb it may be an ordinary word as well (`built`), and which of the two nobody can tell.
+    if not (split.said_run or split.flags) and (meant := _mistyped_verb(word, verbs)):
+        return f"{word} goes to the agent as a prompt; aisb's verb is: {line_of('aisb', *meant, *rest)}"
     # Another word behind it makes a sentence of it.
     if word.startswith("-") or " " in word or (rest and not rest[0].startswith("-")):
         return None

@@ -26,8 +26,8 @@ def init_verb(project: str) -> int:
     add_to_record(where.state, resolved, file)
     entries = parse_allow_file(file.data(), file.name)
     proposed = sum(line.startswith("#exact:") for line in file.text.splitlines())
-    used = ", ".join(item.tool.marker for item in seen) or "no project file that it knows"
-    say(f"{resolved}/{file.name}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}, trusted (from {used})")
+    used = f"from {', '.join(item.tool.marker for item in seen)}" if seen else "no project file that aisb knows is here"
+    say(f"{resolved}/{file.name}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}, trusted ({used})")
     for text, _ in entries:
         say(f"  {text}")
     if proposed:

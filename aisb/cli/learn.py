@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.hints import words_of
 from aisb.cli.output import say
-from aisb.cli.request import read_request
 from aisb.cli.run import run
 from aisb.domain.learned import learned
 from aisb.domain.presets import items_of, preset_names
 from aisb.domain.records import read_record
 from aisb.effects.learn import open_output, save_proposed, write_output
 from aisb.effects.registries import registries_of
-from aisb.effects.situation import resolve_project
-from aisb.effects.state import directories, volumes_directory
+from aisb.effects.state import volumes_directory
 from aisb.errors import AisbError, Unavailable, UsageError
 from aisb.render.learned import command_with, proposal
 
@@ -33,7 +31,12 @@ def learn(split: Split, verbs: frozenset[str]) -> int:
     if split.own("save") and split.has("no-cwd"):
         raise UsageError("--save and --no-cwd exclude each other", hint="write: --output FILE")
     path = split.own("output")
-    output = _opened(path[-1], split) if path else None
+    output: int | None = None
+
+    def on_project(project: str) -> None:
+        # Before the run, so that what the run leaves behind does not decide where the path leads.
+        nonlocal output
+        output = open_output(path[-1], project, volumes_directory(os.environ)) if path else None
 
     def on_end(done: Done) -> None:
         try:
@@ -42,12 +45,7 @@ def learn(split: Split, verbs: frozenset[str]) -> int:
             # The command has ended as it has: that is the exit code.
             say(error.message)
 
-    return run(split, verbs, on_end)
-
-
-def _opened(path: str, split: Split) -> int:
-    project = resolve_project(read_request(split, os.environ).project, os.environ, directories(os.environ))
-    return open_output(path, project, volumes_directory(os.environ))
+    return run(split, verbs, on_project, on_end)
 
 
 def _propose(done: Done, split: Split, output: int | None) -> None:
@@ -64,7 +62,7 @@ def _propose(done: Done, split: Split, output: int | None) -> None:
         write_output(output, text)
     if split.own("save"):
         path = save_proposed(done.job.project, text)
-        say(f"{path} is written; nothing reads it. What you want of it belongs into .ai-sandbox/allow: then aisb trust")
+        say(f"{path} is written; nothing reads it. What you want of it belongs in .ai-sandbox/allow: then aisb trust")
 
 
 def _presets(done: Done) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
 from aisb.domain.check import check, parse_target
 from aisb.domain.http_rules import METHODS
+from aisb.domain.inject_flag import need_reach
 from aisb.domain.policy import need_entries, with_presets
 from aisb.domain.presets import items_of, need_preset, nothing_of, preset_names
 from aisb.effects.make_plan import image_registries, previewed, read_policy
@@ -38,7 +39,7 @@ def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
     target = _target(words)
     # Under another mode an empty list is no mistake, and the answer is still one.
     try:
-        found = check(need_entries(policy_of(flags)), target)
+        found = check(need_reach(need_entries(policy_of(flags))), target)
     except Unavailable:
         # What an image that is not built yet would add can only allow more.
         found = check(policy_of(flags, without_image=True), target)
@@ -71,7 +72,7 @@ def _target(words: Sequence[str]) -> Target:
 
 def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
     """Print the whole policy, as `--print-policy` does."""
-    answer(policy_lines(need_entries(policy_of(flags))))
+    answer(policy_lines(need_reach(need_entries(policy_of(flags)))))
     return 0
 
 

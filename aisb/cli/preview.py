@@ -6,15 +6,19 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.request import read_login, read_request, read_variables
-from aisb.cli.run import Place, command_environment_of, job_of, question_of, wish_of, with_proxy
+from aisb.cli.request import read_login, read_request
+from aisb.cli.run import Place, command_environment_of, identity_of, job_of, mounts_of, question_of, wish_of, with_proxy
 from aisb.domain.options import PREVIEWS
+from aisb.domain.variables import values_of
+from aisb.effects.guard import joined
 from aisb.effects.make_plan import preview_of
-from aisb.effects.run import gate_plan_of, gate_view, view_of
+from aisb.effects.run import gate_plan_of, gate_view, view_of, writable_roots
 from aisb.effects.session import Session
+from aisb.effects.shield import Shield, look
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
+from aisb.effects.tree import Tree
 from aisb.render.argv import sandbox_argv
 from aisb.render.describe import dry_run_lines
 from aisb.render.gate import gate_argv
@@ -33,10 +37,10 @@ def preview(split: Split, asked: Request) -> int:
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     for note in request.notes:
         say(note)
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
     login = read_login(request, os.environb)
     question = question_of(request, sources, project, "pasta")
     if request.has("dry-run") or request.has("print-squid"):
@@ -45,11 +49,20 @@ def preview(split: Split, asked: Request) -> int:
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
-        place = Place(project, sources.policy_directory)
+        place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
         job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)._replace(login=login)
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables)]
     answer("".join(texts))
     return 0
+
+
+def _shield(job: Job) -> Shield:
+    """What a run would protect, with nothing made for it."""
+    shields = []
+    for root in writable_roots(job):
+        with Tree(root.source) as tree:
+            shields.append(look(tree, root.target, root.wishes, None))
+    return joined(shields)
 
 
 def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
@@ -60,10 +73,11 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
     session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     files = [f"{session.files}/{name}" for name in sorted(plan.session_files)]
     files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
+    shield = _shield(job)
     return dry_run_lines(
         files=files,
         gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),
         has_login=bool(gate_plan.login),
-        sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)))),
+        sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)), shield)),
         variables=[os.fsdecode(name) for name in command_environment_of(plan, variables)],
     )

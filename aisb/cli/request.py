@@ -20,8 +20,14 @@ from aisb.domain.layers import (
     net_mode,
     strongest,
 )
-from aisb.domain.net import ALLOW
+from aisb.domain.limits import BUILT_IN_CAPS, read_limits
+from aisb.domain.masks import parse_mask
+from aisb.domain.mounts import parse_mount
+from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
+from aisb.domain.protected import parse_place
+from aisb.domain.variables import FLAG as ENV_FLAG
+from aisb.domain.variables import Given, is_name, parse_variable, strongest_of
 from aisb.domain.wanted import Wanted
 from aisb.errors import UsageError
 
@@ -29,15 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aisb.cli.splitter import Split
+    from aisb.domain.inject_flag import Injected
+    from aisb.domain.mounts import MountWish
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
-# Set by aisb for every command; the host's values name places that are not there.
-_OWN_VARIABLES = frozenset(
-    {"HOME", "LOGNAME", "SHELL", "USER", "XDG_RUNTIME_DIR"}
-    | {name for lower in ("http_proxy", "https_proxy", "no_proxy") for name in (lower, lower.upper())}
-)
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
@@ -50,28 +52,43 @@ _BUILT_IN = Layer(
         NET: Setting(ALLOW, BUILT_IN),
         "base-image": Setting(DEFAULT_BASE, BUILT_IN),
         "gate-idle": Setting("600", BUILT_IN),
+        **{key: Setting(value, BUILT_IN) for key, value in BUILT_IN_CAPS.items()},
     },
     {},
 )
 # Of these the printed policy says where they were written.
-_ORIGINS = (NET, "base-image", "ca-bundle", "proxy")
+_ORIGINS = (NET, "base-image", "ca-bundle", "no-gate", "proxy")
+
+
+class Files(NamedTuple):
+    """What was asked for of the project's files."""
+
+    protect: tuple[Setting, ...] = ()
+    unprotect: tuple[Setting, ...] = ()
+    masks: tuple[str, ...] = ()
+    mounts: tuple[MountWish, ...] = ()
 
 
 class Request(NamedTuple):
     """
     What was asked for. `origins` says of each value where it was written: its flag, its variable, or file:line.
 
-    `notes` are what the user has to be told about it.
+    `given` are the variables to pass in, `env_paths` the files that were named for more of them. `notes` are what the
+    user has to be told about it.
     """
 
     wanted: Wanted
+    given: tuple[Given, ...]
+    env_paths: tuple[str, ...]
     gate_network: str
     project: str | None
     policy_paths: tuple[str, ...]
     trust_once: str
     command: tuple[str, ...]
     settings: frozenset[str]
+    files: Files
     origins: Mapping[str, str]
+    timeout_seconds: int
     notes: tuple[str, ...]
 
     def has(self, name: str) -> bool:
@@ -83,11 +100,14 @@ class Request(NamedTuple):
         return self.origins.get(name, f"--{name}")
 
 
-def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer] = ()) -> Request:
+def read_request(
+    split: Split, environ: Mapping[str, str], files: Sequence[Layer] = (), filed: Sequence[Given] = ()
+) -> Request:
     """
     The request of a command line. Raises UsageError for what cannot be meant.
 
-    `files` are the layers of configuration files, once they may be read: without them this is the command line's part.
+    `files` are the layers of configuration files, `filed` what files of variables hold, once they may be read: without
+    them this is the command line's part.
     """
     _refuse_a_full_default(environ, split.values("net"))
     layers = (_command_line(split), _environment(environ), *files, _BUILT_IN)
@@ -101,21 +121,80 @@ def read_request(split: Split, environ: Mapping[str, str], files: Sequence[Layer
         raise UsageError("--project is empty", hint="name a directory, or leave the flag out for the current one")
     if "no-cwd" in settings and "project" in scalars:
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
+    if settings >= {"shared-home", "ephemeral-home"}:
+        raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
-    wanted = _wanted(layers, scalars)._replace(learn=split.verb == LEARN)
+    no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
+    given = _given(added(layers, "env"), filed)
+    names = tuple(Setting(item.shown(), item.origin) for item in given)
+    limits = read_limits(layers)
+    wanted = _wanted(layers, scalars)._replace(
+        environment=names,
+        learn=split.verb == LEARN,
+        no_gate=no_gate,
+        limits=limits.limits,
+        injections=_injections(added(layers, "inject"), scalars[NET]),
+    )
+    if no_gate:
+        _refuse_what_takes_a_gate(wanted, scalars, split)
     if wanted.learn:
         _refuse_to_learn_so(wanted, scalars[NET], may_pass_in=bool(split.own("yes")))
     return Request(
         wanted=wanted,
+        given=given,
+        env_paths=split.values("env-file"),
         gate_network=_network_name(scalars.get("gate-network")),
         project=None if "no-cwd" in settings else scalars.get("project", Setting(".", "")).value,
         policy_paths=split.values("policy"),
         trust_once=_hash(scalars.get("trust-once")),
         command=_command(split, settings),
         settings=settings,
+        files=_files(layers),
         origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
-        notes=(net.note,) if net.note else (),
+        timeout_seconds=limits.timeout_seconds,
+        notes=(*([net.note] if net.note else []), *limits.notes),
+    )
+
+
+def _injections(settings: Sequence[Setting], net: Setting) -> tuple[Injected, ...]:
+    """What a gate puts into requests. What a file says of it for every run is not meant for one without a gate."""
+    if not settings:
+        return ()
+    # A start without them need not know how they are written.
+    from aisb.domain.inject_flag import parse_injections
+
+    found = parse_injections(settings)
+    if net.value == ALLOW:
+        return found
+    for item in found:
+        if net.value == FULL or item.origin == "--inject":
+            way = _way_out(net) if item.origin == "--inject" else f"leave {item.origin} out"
+            raise UsageError(
+                f"{item.origin} {item.text()} has no meaning under {_mode(net)}: there is no gate", hint=way
+            )
+    return ()
+
+
+def _given(settings: Sequence[Setting], filed: Sequence[Given]) -> tuple[Given, ...]:
+    """The variables to pass in: the command line is stronger than a file of variables, and that than the settings."""
+    parsed = [parse_variable(setting) for setting in settings]
+    settled = [item for item in parsed if item.origin != ENV_FLAG]
+    return strongest_of([*settled, *filed, *(item for item in parsed if item.origin == ENV_FLAG)])
+
+
+def _files(layers: Sequence[Layer]) -> Files:
+    """What is protected besides, what is not, and what reads as empty; each looked at, so that a mistake is told."""
+    protect, unprotect, masks = (added(layers, key) for key in ("protect", "unprotect", "mask"))
+    for item in protect:
+        parse_place(item.value, item.named("protect"))
+    for item in unprotect:
+        parse_place(item.value, item.named("unprotect"))
+    return Files(
+        protect,
+        unprotect,
+        tuple(parse_mask(item.value, item.named("mask")) for item in masks),
+        tuple(parse_mount(item.value, item.named("mount")) for item in added(layers, "mount")),
     )
 
 
@@ -138,8 +217,8 @@ def _environment(environ: Mapping[str, str]) -> Layer:
 
 
 def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:
-    for name in ("allow", "policy", "proxy", "proxy-auth"):
-        if net.value != ALLOW and split.values(name):
+    for name in ("allow", "policy", "proxy", "proxy-auth", "no-gate"):
+        if net.value != ALLOW and split.has(name):
             raise UsageError(f"--{name} has no meaning under {_mode(net)}", hint=_way_out(net))
 
 
@@ -153,6 +232,23 @@ def _refuse_to_learn_so(wanted: Wanted, net: Setting, *, may_pass_in: bool) -> N
             f"{name.named('env')} {name.value}: what runs under aisb learn could send it to any host",
             hint="leave it out, or say that you want that: aisb learn --yes ...",
         )
+
+
+def _refuse_what_takes_a_gate(wanted: Wanted, scalars: Mapping[str, Setting], split: Split) -> None:
+    """What only a gate can do is refused, wherever it was asked for, but for where the gate would be."""
+    off = scalars["no-gate"]
+    named = off.named("no-gate")
+    hint = "leave one of the two out" if off.origin == "--no-gate" else "add in front: AISB_NO_GATE=0"
+    if wanted.learn:
+        raise UsageError(f"aisb learn takes a gate, which sees what is reached; {named} has none", hint=hint)
+    if wanted.proxy:
+        proxy = scalars["proxy"]
+        raise UsageError(f"{proxy.named('proxy')} is a gate's way out, and {named} has none", hint=hint)
+    if wanted.injections:
+        item = wanted.injections[0]
+        raise UsageError(f"{item.origin} {item.text()} is a gate's to put in, and {named} has none", hint=hint)
+    if split.has("gate-network"):
+        raise UsageError(f"--gate-network is what a gate joins, and {named} has none", hint=hint)
 
 
 def _mode(net: Setting) -> str:
@@ -170,7 +266,7 @@ def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
     return Wanted(
         net=scalars[NET].value,
         allow=added(layers, "allow"),
-        environment=_environment_names(added(layers, "env")),
+        environment=(),
         install=tuple(
             Setting(package, written.origin)
             for written in added(layers, "install")
@@ -199,7 +295,7 @@ def _proxy_variable(scalars: Mapping[str, Setting]) -> str:
     setting = scalars.get("proxy-auth")
     if setting is None:
         return ""
-    if not _NAME.fullmatch(setting.value):
+    if not is_name(setting.value):
         # Not repeated: it may be what the variable was to hold.
         what = f"{setting.named('proxy-auth')}: this is not the name of a variable"
         raise UsageError(what, hint="write: --proxy-auth VAR, where VAR holds user:password")
@@ -220,6 +316,10 @@ def read_login(request: Request, environ: Mapping[bytes, bytes]) -> str:
     from aisb.domain.upstream import encoded_login
 
     named = f"{request.origin('proxy-auth')} {variable}"
+    for passed in request.wanted.environment:
+        if passed.value == variable:
+            what = f"{passed.named('env')} {variable} holds what the gate alone tells its proxy ({named})"
+            raise UsageError(what, hint="leave it out of the sandbox")
     value = environ.get(os.fsencode(variable))
     if value is None:
         raise UsageError(f"{named}: this variable is not set", hint=f"export {variable}=user:password first")
@@ -281,41 +381,6 @@ def _is_on(name: str, setting: Setting | None) -> bool:
 def variable_of(name: str) -> str:
     """The variable that may set an option."""
     return "AISB_" + name.upper().replace("-", "_")
-
-
-def _environment_names(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
-    """The names, each once, with where it was first written."""
-    found: dict[str, Setting] = {}
-    for setting in settings:
-        value, where = setting.value, setting.named("env")
-        if "=" in value:
-            name = value.partition("=")[0]
-            raise UsageError(
-                f"{where} {name}=...: a value on the command line shows in the process list",
-                hint=f"write: {name}=VALUE aisb --env {name} ...",
-            )
-        if not _NAME.fullmatch(value):
-            raise UsageError(f"{where} {value!r} is not the name of a variable", hint=_one_name_each(value))
-        if value in _OWN_VARIABLES:
-            raise UsageError(f"{where} {value}: the sandbox has a {value} of its own", hint="leave it out")
-        found.setdefault(value, setting)
-    return tuple(found.values())
-
-
-def _one_name_each(value: str) -> str:
-    names = value.split(",")
-    if len(names) < 2 or not all(map(_NAME.fullmatch, names)):
-        return "write: --env AI_API_TOKEN"
-    return f"--env takes one name; write: {' '.join(f'--env {name}' for name in names)}"
-
-
-def read_variables(names: tuple[Setting, ...], environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The values of the variables to pass in, as bytes. Raises UsageError for one that is not set."""
-    for name in names:
-        if os.fsencode(name.value) not in environ:
-            what = f"{name.named('env')} {name.value}: this variable is not set"
-            raise UsageError(what, hint=f"export {name.value}=... first")
-    return {os.fsencode(name.value): environ[os.fsencode(name.value)] for name in names}
 
 
 def _command(split: Split, settings: frozenset[str]) -> tuple[str, ...]:

@@ -7,25 +7,33 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_verb, strange_variables
+from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
-from aisb.cli.request import Request, read_login, read_request, read_variables
+from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
-from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
+from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
+from aisb.domain.variables import values_in_sight, values_of
+from aisb.effects.cgroups import unenforced
+from aisb.effects.git_identity import git_identity
+from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.progress import Progress, Silence
+from aisb.effects.repositories import user_git_files
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
-from aisb.effects.situation import found_around, look_around, need_plan, resolve_project
+from aisb.effects.shield import Wishes
+from aisb.effects.situation import deciding_directories, found_around, look_around, need_plan, resolve_project
 from aisb.effects.sources import Sources, Wish, read_sources
-from aisb.effects.state import directories
+from aisb.effects.state import directories, volumes_directory
 from aisb.effects.workshop import Workshop
-from aisb.errors import Unavailable, UsageError
+from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, learn_lines, start_lines, timing_lines
+from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
+from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +41,11 @@ if TYPE_CHECKING:
     from aisb.cli.splitter import Split
     from aisb.effects.gate import Gate
     from aisb.effects.host import Host
+    from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan, Question
     from aisb.effects.process import Runner
     from aisb.effects.progress import Report
+    from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
 
@@ -60,14 +70,23 @@ class Done(NamedTuple):
     shop: Workshop
 
 
-def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None = None) -> int:
-    """Do what the command line says. `then` is called at the end of the run, before its last words."""
+def run(
+    split: Split,
+    verbs: frozenset[str],
+    on_project: Callable[[str], None] = lambda _project: None,
+    on_end: Callable[[Done], None] = lambda _done: None,
+) -> int:
+    """
+    Do what the command line says.
+
+    Of a run, not of a preview: `on_project` is called with the project once it is known and before anything is started,
+    `on_end` at the end of the run and before its last words.
+    """
     clock = Clock()
-    refuse_a_near_verb(split, verbs)
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
     # One that is passed in is the command's, whatever it is called.
-    for warning in strange_variables(os.environ.keys() - {setting.value for setting in asked.wanted.environment}):
+    for warning in strange_variables(os.environ.keys() - {item.source for item in asked.given}):
         say(f"warning: {warning}")
     for hint in hints_for(split, verbs, asked.wanted.net):
         say(f"hint: {hint}")
@@ -81,20 +100,23 @@ def run(split: Split, verbs: frozenset[str], then: Callable[[Done], None] | None
     where = directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     need_own_imports_here(project)
+    on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
-    request = read_request(split, os.environ, sources.layers)
+    request = read_request(split, os.environ, sources.layers, sources.variables)
     _be_strict(split, request)
     for note in request.notes:
         say(note)
-    for note in [] if request.has("quiet") else found_around(project):
+    for note in (*values_in_sight(request.given), *found_around(project)) if not request.has("quiet") else ():
+        say(f"note: {note}")
+    for note in sources.notes:
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, then or (lambda _done: None))
+    return _run(request, sources, project, where, runner, clock, on_end)
 
 
 def wish_of(request: Request, project: str) -> Wish:
     """The files that a command line asks for."""
-    return Wish(project, request.policy_paths, request.trust_once)
+    return Wish(project, request.policy_paths, request.trust_once, request.env_paths)
 
 
 def agrees(asked: Asked) -> bool:
@@ -121,35 +143,80 @@ def _run(
     where: Directories,
     runner: Runner,
     clock: Clock,
-    then: Callable[[Done], None],
+    on_end: Callable[[Done], None],
 ) -> int:
-    variables = read_variables(request.wanted.environment, os.environb)
+    variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
+    secrets = b""
+    if request.wanted.injections:
+        # A start without them need not know how they travel.
+        from aisb.effects.inject import prepare
+
+        variables, secrets = prepare(request.wanted.injections, variables, os.environb, request.command)
     login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
-    network = need_network(host) if request.wanted.net != "none" else ""
+    who = "the sandbox" if request.wanted.no_gate else "the gate"
+    network = need_network(host, who) if request.wanted.net != "none" else ""
     _warn_of_slow_storage(host)
+    unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
+    if plan.net == PINNED:
+        plan = _with_pins(plan, runner)
     clock.mark("plan")
-    place = Place(project, sources.policy_directory)
-    job = job_of(request, plan, where, place, host.podman, network, variables)._replace(login=login)
+    place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
+    job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
+    job = job._replace(secrets=secrets, login=login)
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
-    def on_ready(gate: Gate | None) -> None:
+    def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
+        for line in [] if request.has("quiet") else shield_lines(shield.masks, shield.survey, job.places):
+            say(line)
 
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
     except Unavailable:
         need_gate_network(request, shop)
         raise
-    then(Done(job, plan, ended, shop))
-    return _finish(request, ended, clock)
+    on_end(Done(job, plan, ended, shop))
+    return _finish(request, ended, clock, question)
+
+
+def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
+    """The caps that this host cannot keep, which is said. Raises Unprotected where the user will not run without."""
+    missing = unenforced(request.wanted.limits, host.cgroup_manager)
+    if missing.names and request.has("require-limits"):
+        raise Unprotected(
+            f"refused to run without its limits: {missing.sentence()}",
+            hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
+        )
+    if missing.names and not request.has("quiet"):
+        say(f"note: {missing.sentence()}")
+    return missing.names
+
+
+def identity_of(request: Request, project: str, where: Directories, runner: Runner | None) -> dict[bytes, bytes]:
+    """Who commits, for git; nobody where that was switched off, or where anything public could hear of it."""
+    if request.has("no-git-identity") or request.wanted.learn:
+        return {}
+    try:
+        return git_identity(os.environ, where.cache, runner, project)
+    except Unavailable as error:
+        if not request.has("quiet"):
+            say(f"note: no name for git goes in: {error.message}")
+        return {}
+
+
+def _with_pins(plan: Plan, runner: Runner) -> Plan:
+    # What reads addresses takes time to import, and few runs need it.
+    from aisb.effects.no_gate import with_pins
+
+    return with_pins(plan, runner)
 
 
 def need_gate_network(request: Request, shop: Workshop) -> None:
@@ -162,11 +229,13 @@ def need_gate_network(request: Request, shop: Workshop) -> None:
 
 
 def _run_with_images(
-    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None], None]
+    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None, Shield], None]
 ) -> Ended:
     """Run; once more where it turns out that somebody removed an image since it was last seen."""
+    # A program that has the terminal is not written into: it is said at the end.
+    tell = _nothing if job.terminal else say
     try:
-        ended = run_job(job, plan, shop.runner, on_ready)
+        ended = run_job(job, plan, shop.runner, on_ready, tell)
         if ended.outcome.phases or _has_images(shop, plan):
             return ended
     except Unavailable:
@@ -175,7 +244,11 @@ def _run_with_images(
     say("an image was removed since the last run: looking at both again")
     forget_images(shop.directories.cache, plan)
     need_plan(question, shop)
-    return run_job(job, plan, shop.runner, on_ready)
+    return run_job(job, plan, shop.runner, on_ready, tell)
+
+
+def _nothing(_text: str) -> None:
+    """What is told to nobody now."""
 
 
 def _has_images(shop: Workshop, plan: Plan) -> bool:
@@ -183,10 +256,31 @@ def _has_images(shop: Workshop, plan: Plan) -> bool:
 
 
 class Place(NamedTuple):
-    """The project, "" without one, and device and inode of its `.ai-sandbox`, "" where there is none."""
+    """
+    The project, "" without one; device and inode of its `.ai-sandbox`, "" where there is none; what else is mounted.
+    """
 
     project: str
     policy_directory: str
+    mounts: tuple[Placed, ...]
+
+
+def mounts_of(request: Request, sources: Sources, project: str, where: Directories) -> tuple[Placed, ...]:
+    """
+    What else is to be mounted, looked at: the project's repository too, where it lies elsewhere.
+
+    Raises UsageError or Untrusted for what may not be.
+    """
+    if not request.files.mounts and sources.git is None:
+        return ()
+    from aisb.effects.mounts import Around, find_places, place_of_git
+
+    deciding = deciding_directories(os.environ, where)
+    own = tuple(os.path.realpath(directory) for directory in where.own())
+    home = os.path.realpath(os.environ.get("HOME", "/"))
+    around = Around(project, home, own, deciding, volumes_directory(os.environ))
+    repository = (place_of_git(sources.git, around),) if sources.git else ()
+    return (*repository, *find_places(request.files.mounts, around))
 
 
 def job_of(
@@ -197,8 +291,9 @@ def job_of(
     podman: str,
     network: str,
     variables: dict[bytes, bytes],
+    unkept: tuple[str, ...] = (),
 ) -> Job:
-    """What a run needs besides its plan."""
+    """What a run needs besides its plan. `unkept` are the caps that this host cannot keep."""
     return Job(
         podman=podman,
         network=network,
@@ -206,18 +301,48 @@ def job_of(
         directories=where,
         project=place.project,
         policy_directory=place.policy_directory,
+        wishes=wishes_of(request, place.mounts),
         home_volume=plan.home_volume,
+        places=place.mounts,
+        read_only=request.has("read-only"),
         command=request.command,
         environment=command_environment_of(plan, variables),
         stdin=True,
         terminal=os.isatty(0) and os.isatty(1),
+        limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
+        timeout_seconds=request.timeout_seconds,
     )
+
+
+def wishes_of(request: Request, mounts: tuple[Placed, ...]) -> Wishes:
+    """What is to be protected, and what is to read as empty."""
+    return Wishes(
+        protect=request.files.protect,
+        unprotect=request.files.unprotect,
+        masks=request.files.masks,
+        default_masks=not request.has("no-default-masks"),
+        home=os.environ.get("HOME", ""),
+        git_files=(*user_git_files(os.environ), *_configs(mounts)),
+    )
+
+
+def _configs(mounts: tuple[Placed, ...]) -> list[str]:
+    """What configures a work tree whose repository lies elsewhere."""
+    found = [place.git for place in mounts if place.git is not None]
+    return [path for git in found for path in (f"{git.source}/config", f"{git.own}/config.worktree")]
 
 
 def question_of(request: Request, sources: Sources, project: str, network: str) -> Question:
     """What decides the plan of this request."""
     network = request.gate_network or network
-    return look_around(request.wanted, sources, project=project, network=network, ca_origin=request.origin("ca-bundle"))
+    return look_around(
+        request.wanted,
+        sources,
+        project=project,
+        network=network,
+        ca_origin=request.origin("ca-bundle"),
+        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
+    )
 
 
 def with_proxy(question: Question, request: Request) -> Question:
@@ -274,19 +399,24 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
         say(mounted)
     for line in learn_lines(proxied="peers" in plan.gate_files) if plan.learn else ():
         say(line)
-    if not quiet or plan.net == "full":
+    if not quiet or plan.net in (FULL, PINNED):
         say(reachable)
+    for line in no_gate_lines() if plan.net == PINNED else ():
+        say(line)
     for note in () if quiet else plan.notes:
         say(note)
 
 
-def _finish(request: Request, ended: Ended, clock: Clock) -> int:
+def _finish(request: Request, ended: Ended, clock: Clock, question: Question) -> int:
     if not request.has("quiet"):
         # Imported already, while the sandbox started.
         from aisb.render.denials import denial_lines
 
-        for line in denial_lines(ended.audit):
+        for line in denial_lines(ended.audit, new_resolvers=question.name_servers != name_servers()):
             say(line)
+    for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
+        say(line)
+    _say_of_files(ended, question.project, quiet=request.has("quiet"))
     if ended.fault:
         say(f"warning: {ended.fault}")
     if request.has("timings"):
@@ -296,3 +426,14 @@ def _finish(request: Request, ended: Ended, clock: Clock) -> int:
     if ended.outcome.unwritten:
         say(ended.outcome.unwritten)
     return ended.outcome.exit_code()
+
+
+def _say_of_files(ended: Ended, project: str, *, quiet: bool) -> None:
+    from aisb.render.file_report import MOST_EVENTS, file_lines, warns
+
+    # On a terminal nothing was said of it before.
+    for event in ended.files.events[:MOST_EVENTS] if os.isatty(0) and os.isatty(1) else ():
+        say(event)
+    if not quiet or warns(ended.files):
+        for line in file_lines(ended.files, project):
+            say(line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aisb.cli.output import answer, say, write_stderr
 from aisb.domain.printing import printable
 from aisb.domain.trust import CONFIG_FILE, changes, content_hash
+from aisb.effects.env_files import stand_in_of
 from aisb.effects.safe_files import is_reached_through, read_in_project, read_project_directory
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import preview_directories
@@ -27,8 +28,8 @@ _INSTALL = f"what {CONFIG_FILE} names under install is installed with an open ne
 _YES = {"y", "yes"}
 
 
-def trust_verb(project: str, paths: Sequence[str], *, show: bool, revoke: bool) -> int:
-    """Ask, show or forget; the exit code."""
+def trust_verb(project: str, paths: Sequence[str], env_paths: Sequence[str], *, show: bool, revoke: bool) -> int:
+    """Ask, show or forget; the exit code. `env_paths` are files of variables, of which no value is shown."""
     if show and revoke:
         raise UsageError("--show and --revoke exclude each other", hint="leave one of the two out")
     where = preview_directories(os.environ)
@@ -37,8 +38,8 @@ def trust_verb(project: str, paths: Sequence[str], *, show: bool, revoke: bool) 
         say(f"{resolved} is not trusted {'any more' if forget_record(where.state, resolved) else 'anyway'}")
         return 0
     if show:
-        return _show(resolved, paths, where.state)
-    files = files_of(resolved, paths)
+        return _show(resolved, paths, env_paths, where.state)
+    files = files_of(resolved, paths, env_paths)
     found = changes(read_record(where.state, resolved), files)
     if not found:
         say(f"{resolved}: {'this is trusted already' if files else 'there is nothing to trust'}")
@@ -55,12 +56,13 @@ def _refused_without_a_terminal(asked: Asked) -> Untrusted:
     return Untrusted(refusal.message, "\n".join([f"in a terminal: {trust_command(asked)}", *others]))
 
 
-def files_of(project: str, paths: Sequence[str]) -> tuple[SourceFile, ...]:
+def files_of(project: str, paths: Sequence[str], env_paths: Sequence[str] = ()) -> tuple[SourceFile, ...]:
     """The project's own files that count, and those that a flag may name. Raises UsageError for one elsewhere."""
     named = {_relative(project, path) for path in paths}
     own = read_project_directory(project).files
     others = sorted(named - {file.name for file in own})
-    return (*own, *(read_in_project(project, name) for name in others))
+    filed = sorted({_relative(project, path) for path in env_paths})
+    return (*own, *(read_in_project(project, name) for name in others), *(stand_in_of(project, name) for name in filed))
 
 
 def _relative(project: str, path: str) -> str:
@@ -74,9 +76,9 @@ def _relative(project: str, path: str) -> str:
     )
 
 
-def _show(project: str, paths: Sequence[str], state: str) -> int:
+def _show(project: str, paths: Sequence[str], env_paths: Sequence[str], state: str) -> int:
     try:
-        files = files_of(project, paths)
+        files = files_of(project, paths, env_paths)
     except UsageError as error:
         raise Unavailable(error.message, error.hint) from error
     found = changes(read_record(state, project), files)

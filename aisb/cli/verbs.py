@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stdout
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
+from aisb.cli.hints import line_of
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.options import BY_FLAG
@@ -137,6 +139,7 @@ def check(
     words: list[str] = typer.Argument(metavar="[METHOD] TARGET", help="HOST, HOST:PORT, or https://HOST/PATH"),
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -144,13 +147,15 @@ def check(
     """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
 
-    return check_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once), words)
+    given = _flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once)
+    return check_verb(given, words)
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
 def show(
     allow: list[str] = _list_of("allow"),
     files: list[str] = _list_of("policy"),
+    inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
@@ -158,7 +163,7 @@ def show(
     """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
 
-    return show_verb(_flags(allow=allow, policy=files, net=net, project=project, trust_once=trust_once))
+    return show_verb(_flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once))
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
@@ -213,11 +218,14 @@ def trust(
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
     show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
     revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
+    env_file: list[str] = typer.Option(
+        [], "--env-file", metavar="FILE", help="a file of variables in the project; no value of it is shown"
+    ),
 ) -> int:
     """Look at what a project's .ai-sandbox says, and let it count from now on."""
     from aisb.cli.trust import trust_verb
 
-    return trust_verb(project, tuple(files or ()), show=show, revoke=revoke)
+    return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
@@ -251,7 +259,7 @@ def run_verb(verb: str, words: list[str]) -> int:
         with redirect_stdout(io.StringIO()) as printed:
             code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
-        raise UsageError(f"aisb {verb}: {_sentence(str(error))}", hint=_see(verb, words)) from error
+        raise UsageError(f"{_named(verb, words)}: {_sentence(str(error))}", hint=_hint(verb, words)) from error
     answer(printed.getvalue())
     # What a verb leaves to be done prints as it goes.
     done = code() if callable(code) else code
@@ -264,19 +272,33 @@ def _refuse_nothing(verb: str, words: list[str]) -> None:
         flag = word[:-1] if word.startswith("--") and word.endswith("=") else before if before.startswith("--") else ""
         if not word or word == f"{flag}=":
             raise UsageError(
-                f"aisb {verb}: {flag or 'an argument'} is empty",
+                f"{_named(verb, words)}: {flag or 'an argument'} is empty",
                 hint=f"an empty variable? {_see(verb, words)}",
             )
 
 
-def _see(verb: str, words: list[str]) -> str:
-    """Where it is said how the verb, or the one below it, is written."""
+def _named(verb: str, words: list[str]) -> str:
+    """The verb, or the one below it, as it is typed."""
     below = words[:1] if verb == "policy" and words[:1] and words[0] in _POLICY_WORDS else []
-    return f"see: {' '.join(['aisb', verb, *below])} --help"
+    return " ".join(["aisb", verb, *below])
+
+
+def _see(verb: str, words: list[str]) -> str:
+    """Where it is said how it is written."""
+    return f"see: {_named(verb, words)} --help"
+
+
+def _hint(verb: str, words: list[str]) -> str:
+    """The line that was meant, where it is one of the words below a verb that is wrong; else where to look."""
+    if verb != "policy" or not words or words[0] in _POLICY_WORDS:
+        return _see(verb, words)
+    near = get_close_matches(words[0].lower(), _POLICY_WORDS, n=1)
+    return f"write: {line_of('aisb', verb, near[0], *words[1:])}" if near else _see(verb, words)
 
 
 def _sentence(text: str) -> str:
     """What was wrong, in the words of the rest of aisb where typer's are known."""
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
-    return text.removesuffix(".")
+    # The word that was meant stands in the hint, in a line of its own.
+    return text.partition(". Did you mean ")[0].removesuffix(".")

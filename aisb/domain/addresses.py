@@ -19,6 +19,8 @@ Network: TypeAlias = IPv4Network | IPv6Network
 CARRIERS = ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")
 # The clouds' metadata services hand out the machine's own credentials.
 METADATA = ("169.254.169.254/32", "fd00:ec2::254/128")
+# By being refused these two each start proves that it is closed. They are documentation, and nobody's.
+PROBES = ("192.0.2.1/32", "2001:db8:ffff::1/128")
 
 # Not the internet. TEST-NET counts as public.
 PRIVATE_V4 = (
@@ -28,7 +30,8 @@ PRIVATE_V4 = (
 PRIVATE_V6 = (*CARRIERS, "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8")
 
 _CARRIERS = tuple(map(IPv6Network, CARRIERS))
-_GUARDED = tuple(map(ip_network, (*METADATA, *CARRIERS)))
+_GUARDED = tuple(map(ip_network, (*METADATA, *PROBES, *CARRIERS)))
+_PROBES = tuple(map(ip_network, PROBES))
 _PRIVATE = tuple(map(ip_network, (*PRIVATE_V4, *PRIVATE_V6)))
 
 
@@ -65,6 +68,11 @@ def is_private(network: Network) -> bool:
 def is_guarded(network: Network) -> bool:
     """Whether `network` is one address that only an entry for it alone opens, never one for a wider network."""
     return network.prefixlen == network.max_prefixlen and _is_in(network, _GUARDED)
+
+
+def is_probe(network: Network) -> bool:
+    """Whether `network` is one of the addresses that every run is refused, so that its start can be proved by it."""
+    return network in _PROBES
 
 
 def carries_v4(network: Network) -> bool:

@@ -12,13 +12,17 @@ from aisb.domain.gather import gather
 from aisb.domain.hosts import canonical_host, parse_authority, show_authority
 from aisb.domain.http_request import HTTP, HTTPS, honest_request
 from aisb.domain.net import ALLOW, FULL
-from aisb.domain.rules import HOST_NAME, Engine, Verdict
+from aisb.domain.rules import HOST_NAME, TLS_PORT, Engine, Verdict
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.domain.injection import Injection
     from aisb.domain.policy import Policy
 
 _TARGET = re.compile(r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<place>[^/?#@\s]+)(?P<path>[/?][^#\s]*)?", re.IGNORECASE)
+_WITH_USER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?[^/?#@]+@", re.IGNORECASE)
 _PORTS = {HTTP: 80, HTTPS: 443}
 _FORMS = "write: HOST, HOST:PORT, or https://HOST/PATH"
 
@@ -34,12 +38,16 @@ class Target(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The verdict, where what decided was written, and whether the gate reads the host's requests."""
+    """
+    The verdict, where what decided was written, whether the gate reads the host's requests, and whether it puts a
+    secret into this one where the sandbox asks for that.
+    """
 
     target: Target
     verdict: Verdict
     origins: tuple[str, ...]
     bumped: bool
+    injected: bool = False
 
 
 def parse_target(text: str, method: str = "") -> Target:
@@ -48,6 +56,9 @@ def parse_target(text: str, method: str = "") -> Target:
 
     Raises UsageError for what names no host.
     """
+    if _WITH_USER.match(text):
+        # Not shown: a password may be in it.
+        raise UsageError("a target has no user and no password", hint=_FORMS)
     match = _TARGET.fullmatch(text)
     scheme = match["scheme"].lower() if match and match["scheme"] else ""
     if match is None or scheme not in ("", *_PORTS):
@@ -84,7 +95,14 @@ def check(policy: Policy, target: Target) -> Answer:
         refused = Verdict(allowed=False, reason="no-network", detail=f"there is no network: net={policy.net} ({where})")
         return Answer(target, refused, (), bumped=False)
     verdict = _judge(engine, target)
-    return Answer(target, verdict, _origins(policy, target, verdict), engine.is_bumped(target.host))
+    injected = verdict.allowed and is_injected(policy.egress.injections, target)
+    return Answer(target, verdict, _origins(policy, target, verdict), engine.is_bumped(target.host), injected)
+
+
+def is_injected(injections: Iterable[Injection], target: Target) -> bool:
+    """Whether a secret may go into such a request: to that very host, over TLS, and never by TRACE."""
+    over_tls = target.scheme in ("", HTTPS) and target.port == TLS_PORT
+    return over_tls and target.method != "TRACE" and any(item.host == target.host for item in injections)
 
 
 def _judge(engine: Engine, target: Target) -> Verdict:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisb.domain.layers import PROJECT, Layer, Setting, check_project
+from aisb.domain.limits import PROJECT_CAPS
 from aisb.domain.options import CONFIGURABLE, LIST
 from aisb.domain.text_file import text_of
 from aisb.domain.yaml_reader import YamlReader
@@ -43,7 +44,7 @@ def parse_config(data: bytes, name: str, kind: str) -> Layer:
     )
     _refuse_a_full_default(layer)
     if kind == PROJECT:
-        check_project(layer, caps=())
+        check_project(layer, PROJECT_CAPS)
     return layer
 
 

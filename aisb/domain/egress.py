@@ -14,17 +14,19 @@ from typing import Any, NamedTuple
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.hosts import canonical_name
 from aisb.domain.http_rules import HostPolicy, parse_rule
+from aisb.domain.injection import Injection, header_form
 from aisb.domain.names import EXACT, MATCHES, WEB_PORTS, NameEntry
 
-VERSION = 3
-_DOCUMENT = ("version", "names", "addresses", "host_ports", "rules", "learn")
+VERSION = 4
+_DOCUMENT = ("version", "names", "addresses", "host_ports", "rules", "learn", "injections")
 
 
 class EgressPolicy(NamedTuple):
     """
     Entries of each kind, reduced and sorted, and the rules of hosts. `host_ports` are of the host's loopback.
 
-    `learn` opens everything public on ports 80 and 443 as well, to find out what a command needs.
+    `learn` opens everything public on ports 80 and 443 as well, to find out what a command needs. `injections` open
+    nothing: they say where secrets go, and hold none.
     """
 
     names: tuple[NameEntry, ...] = ()
@@ -32,6 +34,12 @@ class EgressPolicy(NamedTuple):
     host_ports: tuple[int, ...] = ()
     rules: tuple[HostPolicy, ...] = ()
     learn: bool = False
+    injections: tuple[Injection, ...] = ()
+
+    @property
+    def bumped(self) -> tuple[str, ...]:
+        """The hosts to which TLS is opened, sorted: those with rules, and those into whose requests a secret goes."""
+        return tuple(sorted({host.host for host in self.rules} | {item.host for item in self.injections}))
 
     @property
     def listed_names(self) -> tuple[NameEntry, ...]:
@@ -44,6 +52,7 @@ def policy_json(policy: EgressPolicy) -> str:
     document = {
         "addresses": [{"network": str(address.network), "port": address.port} for address in policy.addresses],
         "host_ports": list(policy.host_ports),
+        "injections": [item._asdict() for item in policy.injections],
         "learn": policy.learn,
         "names": [name._asdict() for name in policy.names],
         "rules": [{"host": host.host, "rules": [rule._asdict() for rule in host.rules]} for host in policy.rules],
@@ -55,7 +64,7 @@ def policy_json(policy: EgressPolicy) -> str:
 def read_policy(text: str) -> EgressPolicy:
     """The policy in canonical JSON. Raises ValueError for anything that `policy_json` does not write."""
     try:
-        version, names, addresses, host_ports, rules, learn = _fields(json.loads(text), *_DOCUMENT)
+        version, names, addresses, host_ports, rules, learn, injections = _fields(json.loads(text), *_DOCUMENT)
         if version != VERSION:
             raise ValueError(f"this policy is not of version {VERSION}")
         policy = EgressPolicy(
@@ -64,6 +73,7 @@ def read_policy(text: str) -> EgressPolicy:
             host_ports=tuple(map(_port, host_ports)),
             rules=tuple(map(_host_policy, rules)),
             learn=_flag(learn),
+            injections=tuple(map(_injection, injections)),
         )
         # What is twice or in another order is not written again.
         if policy_json(policy) == text:
@@ -92,6 +102,13 @@ def _address(item: object) -> AddressEntry:
     if not isinstance(network, str):
         raise TypeError("a network is text")
     return AddressEntry(ip_network(network), None if port is None else _port(port))
+
+
+def _injection(item: object) -> Injection:
+    host, header = _fields(item, "host", "header")
+    if canonical_name(host) != host or header_form(header) != header:
+        raise ValueError("an injection is not in canonical form")
+    return Injection(host, header)
 
 
 def _flag(item: object) -> bool:

@@ -21,7 +21,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from aisb.domain.addresses import AddressEntry, Network, carries_v4
+from aisb.domain.addresses import AddressEntry, Network, carries_v4, is_probe
 from aisb.domain.entry_kinds import (
     ADDRESS_FORMS,
     HOST_PORT_FORM,
@@ -150,6 +150,8 @@ def _parse_rule(text: str) -> RuleEntry | None:
     try:
         host = canonical_name(a_label(match["host"]))
     except ValueError as error:
+        if ":" in match["host"]:
+            raise _refused(text, "a rule names no port: it holds on 80 and 443", RULE_FORM) from error
         raise _refused(text, f"{match['host']!r} is not a host name", RULE_FORM) from error
     _refuse_what_means_too_much(text, host, EXACT)
     unknown = [method for method in match["methods"].split(",") if method not in METHODS]
@@ -213,6 +215,8 @@ def _why_no_destination(network: Network, address: str) -> str:
         return "these are IPv4 addresses in IPv6 clothes"
     if network.is_multicast or network.network_address.is_unspecified:
         return f"{address} is no address to connect to"
+    if is_probe(network):
+        return "by refusing this address each start proves that it is closed"
     return ""
 
 

@@ -52,6 +52,7 @@ def parents_of(name: str) -> Iterator[str]:
         parent = parent.partition(".")[2]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def is_address(text: str) -> bool:
     """Whether `text` is an IPv4 or IPv6 address in the usual spelling, without brackets."""
     if _V4.fullmatch(text):

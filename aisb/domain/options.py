@@ -38,6 +38,8 @@ _CONFIG = ("config",)
 
 NETWORK = "Network"
 INSIDE = "What is inside"
+LIMITS = "How much of the machine (what this host cannot enforce is said at the start)"
+FILES = "Files"
 PREVIEW = "Look before you run"
 OUTPUT = "Output"
 LEARN = "What is learnt"
@@ -87,8 +89,26 @@ OPTIONS = (
         _ANYWHERE,
     ),
     Option("proxy-auth", VALUE, "VAR", "the variable that holds user:password for it", NETWORK, _ANYWHERE),
+    Option("no-gate", FLAG, "", "no gate: names pinned to their addresses, any site at these open", NETWORK, _ANYWHERE),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
-    Option("env", LIST, "NAME", "pass this variable in; unset, the run is refused; adds up", INSIDE, _CONFIG),
+    Option(
+        "env",
+        LIST,
+        "NAME",
+        "pass this variable in; unset, the run is refused; also NEW=@OLD, NAME=VALUE; adds up",
+        INSIDE,
+        _CONFIG,
+    ),
+    Option("env-file", LIST, FILE, "pass in the variables of a file that only you can read; adds up", INSIDE),
+    Option(
+        "inject",
+        LIST,
+        "VAR@HOST[:HEADER]",
+        "keep VAR out of the sandbox: the gate puts it into requests to HOST; adds up",
+        INSIDE,
+        _CONFIG,
+    ),
+    Option("no-git-identity", FLAG, "", "leave out your name and email of git config --global", INSIDE, _ANYWHERE),
     Option(
         "install",
         LIST,
@@ -109,8 +129,37 @@ OPTIONS = (
     ),
     Option("project", VALUE, DIRECTORY, "the directory to mount at /project (default: here)", INSIDE),
     Option("trust-once", VALUE, "HASH", "for scripts: this content of the project's files may be read", INSIDE),
+    Option(
+        "mount",
+        LIST,
+        "SRC[:DST][:ro|rw]",
+        "another directory or file of this machine, read-only unless :rw; adds up",
+        FILES,
+        _CONFIG,
+    ),
+    Option("protect", LIST, "PATH", "make this path of the project read-only as well; adds up", FILES, _CONFIG),
+    Option(
+        "unprotect",
+        LIST,
+        "PATH",
+        "do not protect this path of the project, .git/config for one; adds up",
+        FILES,
+        _CONFIG,
+    ),
+    Option("mask", LIST, "GLOB", "files of the project that read as empty inside; adds up", FILES, _CONFIG),
+    Option("no-default-masks", FLAG, "", "do not mask .env files and private keys", FILES, _CONFIG),
     Option("no-cwd", FLAG, "", "mount no project at all", INSIDE),
+    Option("shared-home", FLAG, "", "one home for all projects, instead of one for each", INSIDE, _CONFIG),
+    Option("ephemeral-home", FLAG, "", "a home that is gone after the run", INSIDE, _CONFIG),
+    Option("read-only", FLAG, "", "only the project, the home and /tmp can be written", INSIDE, _CONFIG),
     Option("shell", FLAG, "", "run a shell", INSIDE),
+    Option("memory", VALUE, "SIZE", "memory at most (8g); 0: no cap, here and below", LIMITS, _ANYWHERE),
+    Option("cpus", VALUE, "NUMBER", "processors at most (4)", LIMITS, _ANYWHERE),
+    Option("pids-limit", VALUE, "NUMBER", "processes and threads at most (4096)", LIMITS, _ANYWHERE),
+    Option("shm-size", VALUE, "SIZE", "size of /dev/shm (1g)", LIMITS, _ANYWHERE),
+    Option("ulimit", LIST, "NAME=SOFT[:HARD]", "as podman has it: nofile=1024:4096; adds up", LIMITS, _CONFIG),
+    Option("timeout", VALUE, "TIME", "end the command after 90s, 15m, 2h; aisb ends with 124", LIMITS, _ANYWHERE),
+    Option("require-limits", FLAG, "", "refuse to run where one of these cannot be enforced", LIMITS, _ANYWHERE),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),

@@ -24,6 +24,9 @@ _NEVER_ENCODED = re.compile(rb"[A-Za-z0-9._~/%;?#\\\x00-\x1f\x7f-]")
 # Look like slashes, and become one in some code pages.
 _SLASHES = frozenset("\N{FRACTION SLASH}\N{DIVISION SLASH}\N{SET MINUS}\N{REVERSE SOLIDUS OPERATOR}\N{BIG SOLIDUS}")
 
+# A segment that ends in what is dropped there.
+_HAS_LOOSE_END = re.compile(r"[. ](?:/|\Z)")
+
 
 def without_query(target: str) -> str:
     """The path of a request's target: what comes before the first question mark."""
@@ -43,6 +46,8 @@ def form_fault(path: str) -> str:
         return "there is a semicolon, a # or a backslash, of which servers think differently"
     if _BROKEN_PERCENT.search(path):
         return "a percent sign is not followed by two hex digits"
+    if "%" not in path:
+        return _fault_of_segments(path)
     if any(_NEVER_ENCODED.match(_byte(match)) for match in _ENCODED.finditer(path.encode())):
         return "a character is encoded that needs no encoding, or must not appear"
     return _fault_of_decoded(path) or _fault_of_segments(path)
@@ -72,10 +77,12 @@ def _is_misleading(char: str) -> bool:
 
 
 def _fault_of_segments(path: str) -> str:
-    segments = path.split("/")[1:]
-    if any(not segment for segment in segments[:-1]):
+    if "//" in path:
         return "there are two slashes in a row"
-    if any(segment and not _trimmed(_decoded(segment)) for segment in segments):
+    decoded = _decoded(path)
+    if not _HAS_LOOSE_END.search(decoded):
+        return ""
+    if any(segment and not _trimmed(segment) for segment in decoded.split("/")):
         return "a segment is made of nothing but dots and blanks"
     return ""
 
@@ -86,6 +93,9 @@ def readings(path: str) -> tuple[str, ...]:
 
     Decoded; and each without the dots and blanks that Windows drops at the end of a name.
     """
+    if "%" not in path and not _HAS_LOOSE_END.search(path):
+        # As nearly all are.
+        return (path,)
     spellings = (path, _decoded(path))
     return tuple(dict.fromkeys((*spellings, *map(_trimmed, spellings))))
 

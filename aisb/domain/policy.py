@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from aisb.domain.entries import parse_entries
 from aisb.domain.entry_kinds import Entry, PresetEntry
 from aisb.domain.gather import gather
-from aisb.domain.net import ALLOW
+from aisb.domain.net import ALLOW, PINNED
+from aisb.domain.no_gate import kept_alone, refuse_rules
 from aisb.domain.presets import expanded, items_of, need_preset, nothing_of
 from aisb.errors import UsageError
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from aisb.domain.egress import EgressPolicy
     from aisb.domain.gather import Gathered, SourcedHost
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
+    from aisb.domain.limits import Limit
     from aisb.domain.names import NameEntry
     from aisb.domain.presets import Registries
 
@@ -62,9 +65,18 @@ class Policy:
     origins: Mapping[str, str]
     notes: tuple[str, ...] = ()
     learn: bool = False
+    limits: tuple[Limit, ...] = ()
+    injections: tuple[Injected, ...] = ()
     # The URL of the proxy that everything goes through, and the variable with its user and password; "" without.
     proxy: str = ""
     proxy_auth: str = ""
+    # Names are pinned to addresses, and nobody reads what goes there.
+    no_gate: bool = False
+
+    @property
+    def mode(self) -> str:
+        """How the sandbox is closed: as `net` says, or without its gate."""
+        return PINNED if self.net == ALLOW and self.no_gate else self.net
 
     @cached_property
     def gathered(self) -> Gathered:
@@ -74,7 +86,8 @@ class Policy:
     @property
     def egress(self) -> EgressPolicy:
         """What may be reached, reduced to the fewest entries that mean the same."""
-        return self.gathered.policy._replace(learn=self.learn)
+        injections = tuple(sorted(item.injection for item in self.injections))
+        return self.gathered.policy._replace(learn=self.learn, injections=injections)
 
     @property
     def names(self) -> tuple[NameEntry, ...]:
@@ -90,7 +103,7 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
     is not meant for this one.
     """
     items = {AllowItem(entry, origin) for argument, origin in sourced for entry in _parse_sourced(argument, origin)}
-    ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
+    ordered = _ordered(items)
     for item in ordered:
         if isinstance(item.entry, PresetEntry):
             need_preset(item.entry.name, _shown(item))
@@ -104,13 +117,25 @@ def parse_allow(net: str, sourced: Iterable[tuple[str, str]]) -> tuple[AllowItem
 def with_presets(policy: Policy, registries: Callable[[], Registries]) -> Policy:
     """The policy with the entries of presets in their places. `registries` is asked only where one is a registry's."""
     if not any(isinstance(item.entry, PresetEntry) for item in policy.allow):
-        return policy
+        return without_gate(policy)
     pairs = expanded(((item.entry, item.origin) for item in policy.allow), registries)
     items = {AllowItem(entry, origin) for entry, origin in pairs}
     names = sorted({item.entry.name for item in policy.allow if isinstance(item.entry, PresetEntry)})
     notes = (nothing_of(name) for name in names if not items_of(name, registries))
-    ordered = tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
-    return replace(policy, allow=ordered, notes=(*policy.notes, *notes))
+    return without_gate(replace(policy, allow=_ordered(items), notes=(*policy.notes, *notes)))
+
+
+def without_gate(policy: Policy) -> Policy:
+    """The policy as it can be kept: where it is to be without a gate, UsageError for what takes one."""
+    if policy.mode != PINNED:
+        return policy
+    refuse_rules(policy.hosts)
+    items = {AllowItem(kept_alone(item.entry, _shown(item)), item.origin) for item in policy.allow}
+    return replace(policy, allow=_ordered(items))
+
+
+def _ordered(items: Iterable[AllowItem]) -> tuple[AllowItem, ...]:
+    return tuple(sorted(items, key=lambda item: (item.entry.text(), item.origin)))
 
 
 def host_bits_notes(sourced: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
     override: mount a directory below instead.
     """
     hint = "change to the project's own directory, or name it: --project DIR"
-    if not _is_clean(path):
+    if not is_mountable(path):
         raise UsageError(
             f"the project's path {path!r} has a line break or is not UTF-8, which podman cannot mount", hint
         )
@@ -39,7 +39,8 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
     return path
 
 
-def _is_clean(path: str) -> bool:
+def is_mountable(path: str) -> bool:
+    """Whether podman can mount a path of that form."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -49,6 +50,12 @@ def _is_clean(path: str) -> bool:
 
 def _is_within(path: str, tree: str) -> bool:
     return path == tree or path.startswith(tree.rstrip("/") + "/")
+
+
+# One home for every project that asks for it.
+SHARED_HOME = "aisb-home"
+# A home without a name goes with its run.
+EPHEMERAL_HOME = ""
 
 
 def home_volume(project: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 
-from aisb.domain.addresses import METADATA, is_private
+from aisb.domain.addresses import METADATA, PROBES, is_private
 from aisb.domain.hosts import is_address, show_authority
 from aisb.domain.names import HOST_NAME, PROBED, WEB_PORTS, is_own
 
 # An IPv4 address in IPv6 clothes, and the addresses that a sandbox makes up for names. A metadata service hands out the
-# machine's credentials: an entry for it is for who knows that, not for who pastes what an agent met.
-_NOT_PROPOSED = tuple(map(ip_network, ("::ffff:0:0/96", "198.18.0.0/15", *METADATA)))
+# machine's credentials: an entry for it is for who knows that, not for who pastes what an agent met. What a start is
+# proved by no entry opens.
+_NOT_PROPOSED = tuple(map(ip_network, ("::ffff:0:0/96", "198.18.0.0/15", *METADATA, *PROBES)))
 
 
 def entry_for(host: str, port: int) -> str:

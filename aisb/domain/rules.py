@@ -38,6 +38,8 @@ from aisb.domain.verdict import CLOSED, CUT_OFF, LEARNED, SENTENCES, Failure, Re
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from aisb.domain.injection import Injection
+
 # The engine and the words in which it is asked and answers.
 __all__ = [
     "BELOW",
@@ -80,6 +82,7 @@ class Engine:
         host_ports: Iterable[int] = (),
         rules: Iterable[HostPolicy] = (),
         learn: bool = False,
+        injections: Iterable[Injection] = (),
     ) -> None:
         self._by_host: dict[str, list[NameEntry]] = {}
         for entry in (NameEntry(PROBE_NAME, EXACT, WEB_PORTS), *names):
@@ -88,6 +91,8 @@ class Engine:
         self._host_ports = frozenset(host_ports)
         self._rules = {policy.host: HostRules(policy) for policy in rules}
         self._learn = learn
+        self.injections = tuple(injections)
+        self._injected = frozenset(item.host for item in self.injections)
         self._live: tuple[LiveEntry, ...] = ()
 
     @classmethod
@@ -185,16 +190,17 @@ class Engine:
             yield from WEB_PORTS
 
     @property
-    def has_rules(self) -> bool:
-        """Whether there is a host whose requests are read."""
-        return bool(self._rules)
+    def opens_tls(self) -> bool:
+        """Whether there is a host to which TLS is opened."""
+        return bool(self._rules or self._injected)
 
     def is_bumped(self, host: str) -> bool:
         """Whether TLS to this host is opened in the gate, because its requests have to be read."""
         try:
-            return canonical_name(host) in self._rules
+            name = canonical_name(host)
         except ValueError:
             return False
+        return name in self._rules or name in self._injected
 
     def judge_tls(self, host: str, port: int, sni: str) -> Verdict:
         """Whether TLS meant for `host` may pass on unread with this SNI: only with that very name and without rules."""
@@ -204,7 +210,7 @@ class Engine:
         return verdict
 
     def judge_bump(self, host: str, port: int, sni: str) -> Verdict:
-        """Whether TLS meant for `host` is opened in the gate: only with that very name as SNI, and only with rules."""
+        """Whether TLS meant for `host` is opened in the gate: with that very name as SNI, and a reason to read it."""
         verdict = self.judge_hello(host, port, sni)
         if verdict.allowed and not self.is_bumped(host):
             return Verdict(allowed=False, reason=Reason.NOT_LISTED, detail="no rule asks to read this connection")
@@ -237,9 +243,8 @@ class Engine:
             return Verdict(allowed=False, reason=Reason.NOT_TLS)
         if fault := upgrade_fault(request):
             return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
-        if self.is_bumped(request.host):
-            return self._rules[canonical_name(request.host)].judge(request.method, request.path)
-        return verdict
+        rules = None if is_address(request.host) else self._rules.get(canonical_name(request.host))
+        return rules.judge(request.method, request.path) if rules else verdict
 
     def _after_last_word(self, host: str, port: int, verdict: Verdict) -> Verdict:
         """The verdict after what the user has said since. No word opens an address, or leads past a host's rules."""

@@ -78,6 +78,11 @@ def _of_tool(seen: Seen, allowed: set[str]) -> list[str]:
         f"# {seen.tool.marker}: {seen.tool.name}",
         *_preset(seen.tool),
         *(f"{entry}  # {own[entry]}" for entry in fresh),
+        *(
+            []
+            if own or seen.tool.preset
+            else [f"# No host is configured for {seen.tool.name}. What it needs: aisb learn"]
+        ),
         *(["# Named by files that an agent can write. To allow one, take its # away:"] if proposed else []),
         *(f"#{entry}  # {theirs[entry]}" for entry in proposed[:_MOST]),
         *([f"# ... and {len(proposed) - _MOST} other hosts"] if len(proposed) > _MOST else []),

@@ -90,7 +90,10 @@ def need_way_to(upstream: Upstream, addresses: tuple[str, ...], named: str) -> t
     """
     from ipaddress import ip_address
 
-    found = sorted({ip_address(address) for address in addresses}, key=lambda one: (one.version, int(one)))
+    every = (ip_address(address) for address in addresses)
+    # A socket that is told an IPv4 address in this form of IPv6 dials by IPv4, which the ruleset would not know.
+    dialled = {getattr(address, "ipv4_mapped", None) or address for address in every}
+    found = sorted(dialled, key=lambda one: (one.version, int(one)))
     for address in found:
         if address.is_loopback or address.is_unspecified:
             raise UsageError(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
+    from aisb.domain.limits import Limit
 
 
 class Wanted(NamedTuple):
     """
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
     `learn` is the verb's: nothing else can ask for it. `proxy` is a URL, and `proxy_auth` the name of a variable: its
-    value is no part of a plan.
+    value is no part of a plan. `limits` are the caps, each with where it was written; `injections`
+    say which variable goes where, and hold no value.
     """
 
     net: str
@@ -27,6 +30,9 @@ class Wanted(NamedTuple):
     learn: bool = False
     proxy: str = ""
     proxy_auth: str = ""
+    no_gate: bool = False
+    limits: tuple[Limit, ...] = ()
+    injections: tuple[Injected, ...] = ()
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

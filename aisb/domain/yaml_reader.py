@@ -15,7 +15,7 @@ import yaml
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _DEEPEST = 8
 # A text as it was meant, behind one of the characters that begin something else.
@@ -39,8 +39,7 @@ class YamlReader:
     def root(self, text: str) -> yaml.Node:
         """The one document of the file. Raises UsageError for what is none, or could mean something else."""
         try:
-            self._check_events(yaml.parse(text, Loader=yaml.SafeLoader))
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root = self._compose(text)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
             line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
@@ -51,19 +50,34 @@ class YamlReader:
             raise UsageError(f"{self._name}:1: the file says nothing", hint=f"write: {self._whole}")
         return root
 
-    def _check_events(self, events: Iterable[yaml.Event]) -> None:
-        """Refuse what could stand for something else, before a tree is made of it."""
+    def _compose(self, text: str) -> yaml.Node | None:
+        """The tree. Each event is looked at before anything is made of it, and refused where it could mean another."""
+        refused = self._refusal_of
         depth = documents = 0
-        for event in events:
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            documents += isinstance(event, yaml.DocumentStartEvent)
-            if fault := _fault_of_event(event):
-                meant = f'"*{event.anchor}", in quotes' if isinstance(event, yaml.AliasEvent) else "the text itself"
-                raise self.refused(event, fault, meant)
-            if depth > _DEEPEST:
-                raise self.refused(event, "this is nested too deeply", self._deepest)
-            if documents > 1:
-                raise self.refused(event, "a second document begins here", "one document in a file")
+
+        class Checked(yaml.SafeLoader):
+            def get_event(self) -> yaml.Event:
+                nonlocal depth, documents
+                event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                documents += isinstance(event, yaml.DocumentStartEvent)
+                if fault := refused(event, depth, documents):
+                    raise fault
+                return event
+
+        root: yaml.Node | None = yaml.compose(text, Loader=Checked)
+        return root
+
+    def _refusal_of(self, event: yaml.Event, depth: int, documents: int) -> UsageError | None:
+        """What is wrong with an event, so deep and in this document."""
+        if fault := _fault_of_event(event):
+            meant = f'"*{event.anchor}", in quotes' if isinstance(event, yaml.AliasEvent) else "the text itself"
+            return self.refused(event, fault, meant)
+        if depth > _DEEPEST:
+            return self.refused(event, "this is nested too deeply", self._deepest)
+        if documents > 1:
+            return self.refused(event, "a second document begins here", "one document in a file")
+        return None
 
     def mapping(self, node: yaml.Node, where: str, needs: tuple[str, ...] = ()) -> dict[str, yaml.Node]:
         """The values of known keys, each once. Raises UsageError with the nearest known key."""

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, Runner, run_ok
+from aisb.effects.sealed import sealed
 from aisb.effects.signals import interrupt_postponed
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import AisbError, Unavailable
@@ -43,6 +44,8 @@ class GatePlan(NamedTuple):
     # The run that it belongs to, and what it is told on a descriptor for that run alone; "" where it is shared.
     owner: str = ""
     login: str = ""
+    # What it puts into requests, in memory alone.
+    secrets: bytes = b""
 
     @property
     def short(self) -> str:
@@ -147,7 +150,7 @@ def _remove_tree(directory: str) -> None:
     rmtree(directory, ignore_errors=True)
 
 
-def drop_own_gates(runtime: str, tidy: Callable[[str], None]) -> None:
+def drop_own_gates(runtime: str, tidy: Callable[[str], object]) -> None:
     """
     Remove the directories of gates that belonged to a run, where both are gone: nobody holds their lock.
 
@@ -241,7 +244,7 @@ def _start(plan: GatePlan, directory: str, runner: Runner, argv: tuple[str, ...]
     _remove_leftovers(plan, directory, runner, argv[0])
     ready, theirs = os.pipe2(os.O_CLOEXEC)
     try:
-        with interrupt_postponed(), _told(plan.login) as told:
+        with interrupt_postponed(), _told(plan) as told:
             _run_detached(argv, (theirs, *told), runner)
         os.close(theirs)
         theirs = -1
@@ -270,24 +273,31 @@ def _removal(plan: GatePlan, podman: str) -> Command:
 
 
 @contextmanager
-def _told(login: str) -> Iterator[tuple[int, ...]]:
-    """A descriptor from which a password is read, once; none where there is nothing to tell."""
-    if not login:
+def _told(plan: GatePlan) -> Iterator[tuple[int, ...]]:
+    """
+    Descriptors from which a gate of one run reads, once, a password and what it puts into requests.
+
+    None for a gate that is shared: it is told nothing.
+    """
+    if not plan.owner:
         yield ()
         return
-    read, write = os.pipe2(os.O_CLOEXEC)
-    try:
+    with ExitStack() as stack:
+        read, write = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, read)
         # Short enough for the pipe to take at once.
-        os.write(write, f"{login}\n".encode("ascii"))
+        os.write(write, f"{plan.login}\n".encode("ascii"))
         os.close(write)
-        yield (read,)
-    finally:
-        os.close(read)
+        told = [read]
+        if plan.secrets:
+            told.append(sealed(plan.secrets))
+            stack.callback(os.close, told[-1])
+        yield tuple(told)
 
 
 def _run_detached(argv: tuple[str, ...], descriptors: tuple[int, ...], runner: Runner) -> None:
     """
-    `podman run --detach` with the readiness pipe as descriptor 3, and what the gate is told as number 4.
+    `podman run --detach` with the readiness pipe as descriptor 3, and what the gate is told from number 4 on.
 
     In a session of its own: podman 4 leaves slirp4netns in the caller's, where a Ctrl-C meant for one
     run would take the network from all runs of the gate.

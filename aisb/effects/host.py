@@ -31,6 +31,7 @@ class Host(NamedTuple):
     version: tuple[int, int]
     storage_driver: str
     network: str
+    cgroup_manager: str = ""
 
 
 def need_ordinary_user() -> None:
@@ -68,7 +69,7 @@ def need_host(
         raise Unavailable(
             "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
         )
-    _refuse_planted(podman, project)
+    refuse_planted(podman, project)
     stamp = _stamp(podman)
     remembered = _remembered(f"{cache}/host.json", stamp)
     if remembered is not None:
@@ -80,7 +81,7 @@ def need_host(
     return host
 
 
-def _refuse_planted(program: str, project: str) -> None:
+def refuse_planted(program: str, project: str) -> None:
     """Raises Unavailable for a program that an agent, or another user, may have put there."""
     real = os.path.realpath(program)
     if project and (program.startswith(project + "/") or real.startswith(project + "/")):
@@ -104,7 +105,9 @@ def _stamp(podman: str) -> list[str]:
         f"{config}/containers/containers.conf",
         "/etc/subuid",
     )
-    return [f"{path} {_identity(path)}" for path in deciding]
+    # Whether podman can ask systemd for a control group.
+    session = os.path.exists(f"{os.environ.get('XDG_RUNTIME_DIR', '')}/systemd")
+    return [*(f"{path} {_identity(path)}" for path in deciding), f"systemd {session}"]
 
 
 def _identity(path: str) -> str:
@@ -121,8 +124,8 @@ def _remembered(path: str, stamp: list[str]) -> Host | None:
         return None
     try:
         document = json.loads(text)
-        podman, version, driver, network = document["host"]
-        return Host(podman, tuple(version), driver, network) if document["stamp"] == stamp else None
+        podman, version, driver, network, manager = document["host"]
+        return Host(podman, tuple(version), driver, network, manager) if document["stamp"] == stamp else None
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -140,12 +143,12 @@ def ask_podman(podman: str, runner: Runner) -> Host:
     if version < OLDEST:
         raise Unavailable(f"podman {version[0]}.{version[1]} is too old", hint="install podman 4.3 or newer")
     command = Command(argv=(podman, "info", "--format", "{{json .}}"), timeout_seconds=_PROBE_SECONDS)
-    info = _parse_info(run_ok(runner, command).stdout)
-    return Host(podman, version, info, _gate_network(version))
+    driver, manager = _parse_info(run_ok(runner, command).stdout)
+    return Host(podman, version, driver, _gate_network(version), manager)
 
 
-def _parse_info(output: bytes) -> str:
-    """The storage driver, once podman says that it is local and rootless."""
+def _parse_info(output: bytes) -> tuple[str, str]:
+    """The storage driver and what makes control groups, once podman says that it is local and rootless."""
     try:
         info = json.loads(output)
         if info["host"].get("serviceIsRemote"):
@@ -154,7 +157,7 @@ def _parse_info(output: bytes) -> str:
             )
         if not info["host"]["security"]["rootless"]:
             raise Unavailable("podman does not run rootless", hint="run aisb as an ordinary user")
-        return str(info["store"]["graphDriverName"])
+        return str(info["store"]["graphDriverName"]), str(info["host"].get("cgroupManager", ""))
     except (ValueError, KeyError, TypeError) as error:
         raise Unavailable("podman info said something that aisb cannot read", hint="try: podman info") from error
 
@@ -165,11 +168,11 @@ def _gate_network(version: tuple[int, int]) -> str:
     return "slirp4netns" if find_program("slirp4netns") else ""
 
 
-def need_network(host: Host) -> str:
-    """How a container here reaches the network. Only the gate and `--net full` need it."""
+def need_network(host: Host, who: str = "the gate") -> str:
+    """How a container here reaches the network. Only the gate, `--no-gate` and `--net full` need it."""
     if not host.network:
         raise Unavailable(
-            "neither pasta nor slirp4netns is there: the gate has no way out",
+            f"neither pasta nor slirp4netns is there: {who} has no way out",
             hint="install one: apt-get install passt, or apt-get install slirp4netns",
         )
     return host.network
@@ -194,6 +197,16 @@ def _has_range(lines: Iterable[str], owners: tuple[str, str]) -> bool:
     return any(
         len(field) == 3 and field[0] in owners and field[2].isdecimal() and int(field[2]) >= 65536 for field in fields
     )
+
+
+def name_servers(path: str = "/etc/resolv.conf") -> tuple[str, ...]:
+    """
+    The name servers of this host, in the order in which they are asked.
+
+    A gate is given them as it starts, and pasta goes on handing its questions to the first one of that time.
+    """
+    lines = (read_if_there(path) or b"").decode("ascii", "replace").splitlines()
+    return tuple(words[1] for words in map(str.split, lines) if words[:1] == ["nameserver"] and len(words) > 1)
 
 
 def host_addresses() -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 
 from aisb.domain.trust import PROPOSED_FILE
-from aisb.effects.safe_files import is_reached_through, open_for_writing, place_in_project, replace_in_project
-from aisb.errors import Unavailable, Untrusted, UsageError
+from aisb.effects.safe_files import need_outside_of_homes, open_for_writing, place_in_project, replace_in_project
+from aisb.errors import Unavailable, UsageError
 
 
 def open_output(path: str, project: str, volumes: str) -> int:
@@ -26,8 +26,7 @@ def open_output(path: str, project: str, volumes: str) -> int:
 
 
 def _open_output(path: str, project: str, volumes: str) -> int:
-    if is_reached_through(path, volumes):
-        raise Untrusted(f"--output {path} lies in {volumes}, where agents write their homes", hint="name another file")
+    need_outside_of_homes(path, volumes, "--output")
     if place := place_in_project(path, project, "--output"):
         return open_for_writing(project, place)
     try:

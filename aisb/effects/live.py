@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.net import PINNED
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY, Change
 from aisb.effects.gate import ask
@@ -38,7 +39,7 @@ def find_run(runtime: str, project: str, wanted: str) -> Session | None:
     if wanted:
         found = [session for session in sessions if session.run.startswith(wanted)]
         if not found:
-            raise UsageError(f"--run {wanted}: there is no run of that id{_which(sessions)}", hint=_how(sessions))
+            raise UsageError(f"--run {wanted}: there is no run of that id{_running(sessions)}", hint=_how(sessions))
     else:
         found = [session for session in sessions if is_of(session, project)]
     if len(found) > 1:
@@ -49,6 +50,10 @@ def find_run(runtime: str, project: str, wanted: str) -> Session | None:
 
 def _which(sessions: Sequence[Session]) -> str:
     return f": {' '.join(session.run for session in sessions)}" if sessions else ""
+
+
+def _running(sessions: Sequence[Session]) -> str:
+    return f"; what runs is{_which(sessions)}" if sessions else ""
 
 
 def _how(sessions: Sequence[Session]) -> str:
@@ -68,6 +73,11 @@ def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) ->
     """
     parent = os.path.dirname(session.path)
     gate = os.path.dirname(parent)
+    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
+        raise UsageError(
+            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
+            hint=f"end it, and start one: aisb --no-gate {_flags(entries, '')}",
+        )
     if os.path.basename(os.path.dirname(gate)) != "g":
         raise UsageError(
             f"run {session.run} has no gate: it was started with another --net", hint="start one with: aisb --allow"

@@ -11,11 +11,12 @@ from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
 from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
-from aisb.domain.net import ALLOW, parse_net_mode
+from aisb.domain.net import ALLOW, PINNED, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets
+from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets, without_gate
 from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import read_inputs
@@ -25,11 +26,12 @@ from aisb.effects.registries import recorded_registries, registries_of
 from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
-from aisb.render.argv import IDENTITY_FILES, session_targets
+from aisb.render.argv import IDENTITY_FILES
 from aisb.render.explain import policy_lines, policy_notes
 from aisb.render.gate_files import allowlist, gate_files, squid_conf
 from aisb.render.gate_upstream import WayOut, peer_lines
 from aisb.render.images import containerfile, image_names
+from aisb.render.pinned import pinned_ruleset
 from aisb.render.seccomp import seccomp_json
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def read_policy(question: Question) -> Policy:
     files = [_policy_file(file) for file in question.policy_files]
     hosts = tuple(host for file in files for host in file.hosts)
     entries = tuple(_all_entries(question, files))
-    return Policy(
+    policy = Policy(
         net=net,
         allow=parse_allow(net, entries),
         hosts=hosts if net == ALLOW else (),
@@ -67,9 +69,13 @@ def read_policy(question: Question) -> Policy:
         origins=dict(wanted.origins),
         notes=host_bits_notes(entries) if net == ALLOW else (),
         learn=wanted.learn,
+        limits=wanted.limits,
+        injections=tuple(Injected(*item) for item in wanted.injections),
         proxy=wanted.proxy,
         proxy_auth=wanted.proxy_auth,
+        no_gate=wanted.no_gate,
     )
+    return without_gate(policy)
 
 
 def _policy_file(file: SourceFile) -> PolicyFile:
@@ -104,7 +110,7 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
     policy = need_entries(read_policy(question))
     seccomp = seccomp_text()
     images = need_images(question, shop)
-    policy = need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox))))
+    policy = need_reach(need_entries(with_presets(policy, once(lambda: registries_of(shop, images.sandbox)))))
     return compose(policy, question, images, seccomp)
 
 
@@ -115,10 +121,10 @@ def need_images(question: Question, shop: Workshop) -> ImageNames:
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
     """The whole plan: every rendered text and every name."""
-    gate_conf = _gate_files(policy, question, seccomp) if policy.net == ALLOW else {}
+    gate_conf = _gate_files(policy, question, seccomp) if policy.mode == ALLOW else {}
     egress = policy.egress
     return Plan(
-        net=policy.net,
+        net=policy.mode,
         user=question.user,
         home_volume=policy.home_volume,
         policy_lines=policy_lines(policy),
@@ -130,11 +136,11 @@ def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str
         seccomp=seccomp,
         session_files=session_files(policy, question),
         gate_files=gate_conf,
-        gate_key=gate_key(gate_conf, images.gate, question.network) if gate_conf else "",
+        gate_key=_gate_key_of(gate_conf, images, question) if gate_conf else "",
         origins=origins_json(policy) if gate_conf else "",
         learn=policy.learn,
         notes=policy_notes(policy),
-        own_gate=bool(policy.proxy_auth),
+        own_gate=bool(policy.proxy_auth or policy.injections),
     )
 
 
@@ -147,22 +153,28 @@ def session_files(policy: Policy, question: Question) -> dict[str, str]:
         "hosts": identity.hosts(),
         "resolv.conf": identity.resolv_conf(),
     }
-    targets = session_targets(
-        gated=policy.net == ALLOW, project=bool(policy.project), policy_directory=question.policy_directory
-    )
     if set(identity_files) != set(IDENTITY_FILES):
         raise AssertionError("each identity file is mounted, and each mounted one is rendered")
     ports = policy.egress.host_ports
     host_ports = {"host-ports": "".join(f"{port}\n" for port in ports)} if ports else {}
+    # Filled when a run starts.
+    pins = {"pins": ""} if policy.mode == PINNED else {}
     return {
         **certificates,
         **identity_files,
         **host_ports,
-        "mode": f"{policy.net}\n",
-        "mounts": sandbox.mount_targets(targets),
+        **pins,
+        "mode": f"{policy.mode}\n",
         "policy.json": policy_json(policy.egress),
-        "sandbox.nft": sandbox.ruleset(policy.net),
+        "sandbox.nft": ruleset_of(policy, question),
     }
+
+
+def ruleset_of(policy: Policy, question: Question) -> str:
+    """The sandbox's ruleset; without a gate, but for the addresses of the names."""
+    if policy.mode == PINNED:
+        return pinned_ruleset(policy.egress, question.host_addresses)
+    return sandbox.ruleset(policy.mode)
 
 
 def _gate_files(policy: Policy, question: Question, seccomp: str) -> dict[str, str]:
@@ -184,9 +196,16 @@ def _way_out(policy: Policy, question: Question) -> WayOut | None:
     return WayOut(upstream, question.proxy_addresses, has_login=bool(policy.proxy_auth), own_roots=own_roots)
 
 
-def gate_key(files: dict[str, str], image: str, network: str) -> str:
-    """What a gate is shared by: all that decides what it lets through, the image with its programs included."""
-    material = json.dumps([sorted(files.items()), image, network])
+def _gate_key_of(files: dict[str, str], images: ImageNames, question: Question) -> str:
+    return gate_key(files, images.gate, question.network, question.name_servers)
+
+
+def gate_key(files: dict[str, str], image: str, network: str, name_servers: tuple[str, ...] = ()) -> str:
+    """
+    What a gate is shared by: all that decides what it lets through, the image with its programs included, and whom it
+    asks for names: in another network a run has another gate.
+    """
+    material = json.dumps([sorted(files.items()), image, network, name_servers])
     return hashlib.sha256(material.encode()).hexdigest()
 
 
@@ -220,14 +239,14 @@ def preview_of(question: Question, cache: str) -> Preview:
 
     def planned() -> Plan:
         images = image_names(_recorded(question, cache))
-        return compose(need_entries(policy), question, images, _seccomp_or_nothing())
+        return compose(need_reach(need_entries(policy)), question, images, _seccomp_or_nothing())
 
     return Preview(
         texts={
-            "policy": lambda: policy_lines(need_entries(policy)),
+            "policy": lambda: policy_lines(need_reach(need_entries(policy))),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
-            "nft": lambda: sandbox.ruleset(policy.net),
+            "nft": lambda: ruleset_of(policy, question),
             "squid": lambda: _squid_text(need_entries(policy), question),
             "seccomp": seccomp_text,
         },
@@ -246,8 +265,9 @@ def image_registries(question: Question, cache: str) -> Registries:
 
 
 def _squid_text(policy: Policy, question: Question) -> str:
-    if policy.net != ALLOW:
-        raise UsageError(f"--print-squid: there is no gate under --net {policy.net}", hint="leave one of the two out")
+    if policy.mode != ALLOW:
+        under = "with --no-gate" if policy.mode == PINNED else f"under --net {policy.net}"
+        raise UsageError(f"--print-squid: there is no gate {under}", hint="leave one of the two out")
     egress = policy.egress
     way_out = _way_out(policy, question)
     text = squid_conf(

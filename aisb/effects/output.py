@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import re
 import select
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PIECE = 65536
+# What podman and its runtime say of a signal that they could not pass on: of each read from a terminal that podman was
+# not given yet (SIGTTIN), for one, while a short command comes and goes.
+_UNDELIVERED = re.compile(rb"container not running|kill container: No such process|forwarding signal [0-9]+")
 
 
 class Outlets:
@@ -23,10 +27,12 @@ class Outlets:
     The pipes that podman writes to, and the threads that pass on what comes.
 
     `left` can be read when a reader has left; what the command goes on to write is thrown away then. `done` can be
-    read when everything has been passed on. `failed` is the stream that could not be written, and why.
+    read when everything has been passed on. `failed` is the stream that could not be written, and why. Where nobody
+    writes but podman itself (`podmans_alone`) its words about signals that came too late are left out.
     """
 
-    def __init__(self, pairs: Mapping[int, tuple[int, int]]) -> None:
+    def __init__(self, pairs: Mapping[int, tuple[int, int]], *, podmans_alone: bool = False) -> None:
+        self._podmans_alone = podmans_alone
         self.descriptors = {number: write_end for number, (_, write_end) in pairs.items()}
         self._targets = {read_end: number for number, (read_end, _) in pairs.items()}
         self._is_muted = False
@@ -57,13 +63,18 @@ class Outlets:
         poll.register(source, select.POLLIN)
         poll.register(self._over, select.POLLIN)
         is_read = True
+        held_back = b""
         # At the end there may be more in the pipe: it comes first.
         while source in dict(poll.poll()):
             data = os.read(source, _PIECE)
             if not data:
                 break
+            if self._podmans_alone:
+                data, held_back = _worth_telling(held_back + data)
             if is_read and not self._is_muted:
                 is_read = self._write(target, data)
+        if held_back and is_read and not self._is_muted:
+            self._write(target, held_back)
         os.close(finish)
 
     def _write(self, target: int, data: bytes) -> bool:
@@ -83,6 +94,12 @@ class Outlets:
         return True
 
 
+def _worth_telling(data: bytes) -> tuple[bytes, bytes]:
+    """The whole lines that are, and the beginning of the next one."""
+    *lines, rest = data.split(b"\n")
+    return b"".join(line + b"\n" for line in lines if not _UNDELIVERED.search(line)), rest
+
+
 def open_outlets(*, terminal: bool) -> Outlets:
     """
     The outlets of this process's stdout and stderr; of stderr alone where the sandbox has the `terminal` on stdout.
@@ -97,4 +114,4 @@ def open_outlets(*, terminal: bool) -> Outlets:
         if place not in known:
             known[place] = os.pipe2(os.O_CLOEXEC)
         pairs[number] = known[place]
-    return Outlets(pairs)
+    return Outlets(pairs, podmans_alone=terminal)

@@ -48,7 +48,6 @@ class Question(NamedTuple):
     All that decides a plan. Two equal questions have equal plans.
 
     The files are here with their contents: what was trusted is what is parsed, and no change is missed.
-    `policy_directory` is whether the project has a `.ai-sandbox` to be made read-only.
     """
 
     wanted: Wanted
@@ -63,8 +62,8 @@ class Question(NamedTuple):
     programs: str
     allow_files: tuple[SourceFile, ...] = ()
     policy_files: tuple[SourceFile, ...] = ()
-    policy_directory: bool = False
     proxy_addresses: tuple[str, ...] = ()
+    name_servers: tuple[str, ...] = ()
 
 
 def digest(question: Question) -> str:

@@ -8,33 +8,48 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.project import directories_around
+from aisb.domain.file_changes import FileReport
+from aisb.domain.net import FULL, PINNED
+from aisb.domain.project import EPHEMERAL_HOME
+from aisb.domain.protected import DIRECTORY, Cover
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
+from aisb.effects.guard import ROOTS, Guard, Root, guarded, need_own_covers, roots_of
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
+from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
+    claimed,
     close_session,
-    living,
     new_run_id,
     open_session,
     orphans,
     session_at,
     this_process,
 )
+from aisb.effects.shield import Wishes
 from aisb.effects.signals import held, let_through
-from aisb.effects.state import make_private, read_if_there, write_whole
-from aisb.effects.supervise import Outcome, Wiring, run_attached, sealed
-from aisb.errors import AisbError, CommandError, Unprotected
+from aisb.effects.state import make_private, write_whole
+from aisb.effects.supervise import Outcome, Wiring, run_attached
+from aisb.effects.watch import Watch
+from aisb.errors import AisbError, CommandError
 from aisb.render.argv import (
+    EMPTY_FILE,
+    GIT_CONFIG,
     HOME_TARGET,
+    IDENTITY_FILES,
+    POLICY_TARGET,
     PROJECT_TARGET,
+    SCRATCH_TARGETS,
     Mount,
     SandboxView,
     container_name,
+    cover_lines,
+    cover_mounts,
+    mount_targets,
     project_mounts,
     sandbox_argv,
     session_mounts,
@@ -45,8 +60,11 @@ from aisb.render.identity import environment_block
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from aisb.domain.limits import Limit
+    from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
+    from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
 
 _REMOVE_SECONDS = 30
@@ -55,13 +73,16 @@ ORIGINS = "origins.json"
 # A gate answers in 0.2 s, the time in which squid's last words come. The guardian has promised to be quick.
 _CLOSE_SECONDS = 5.0
 _GUARDIAN_SECONDS = 1.0
+# What watched over a container ends a moment after it, and with it what it held.
+_LET_GO_SECONDS = 2.0
 
 
 class Job(NamedTuple):
     """
     What a run needs besides its plan.
 
-    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none.
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there was none. `limits` are the
+    caps that this host can keep.
     """
 
     podman: str
@@ -70,6 +91,7 @@ class Job(NamedTuple):
     directories: Directories
     project: str
     policy_directory: str
+    wishes: Wishes
     home_volume: str
     command: tuple[str, ...]
     environment: Mapping[bytes, bytes]
@@ -77,6 +99,13 @@ class Job(NamedTuple):
     terminal: bool
     # User and password for the proxy, encoded: for the gate alone.
     login: str = ""
+    # What the run's gate puts into requests: for the gate alone too.
+    secrets: bytes = b""
+    limits: tuple[Limit, ...] = ()
+    timeout_seconds: int = 0
+    # What else is mounted, and whether the image is read-only.
+    places: tuple[Placed, ...] = ()
+    read_only: bool = False
 
 
 class Ended(NamedTuple):
@@ -86,83 +115,152 @@ class Ended(NamedTuple):
     audit: tuple[str, ...]
     # Why the record could not be kept, "" where it was.
     fault: str = ""
+    # What became of what the host may run.
+    files: FileReport = FileReport()
 
 
-def mounts_of(job: Job, session: Session, net: str) -> tuple[Mount, ...]:
-    """All mounts of a run: aisb's own, the home, and the project."""
+def mounts_of(job: Job, session: Session, net: str, shield: Shield) -> tuple[Mount, ...]:
+    """All mounts of a run: aisb's own, the home, the project, and in it what is protected and what is masked."""
     project = project_mounts(job.project, policy_directory=bool(job.policy_directory))
-    own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != "full")
-    return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project)
+    own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != FULL)
+    places = (Mount(place.source, place.target, place.read_only) for place in job.places)
+    covers = cover_mounts((*shield.covers, *shield.masks), session.files)
+    return (*own, Mount(job.home_volume, HOME_TARGET, read_only=False), *project, *places, *covers)
 
 
-def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str], ...]) -> SandboxView:
+def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str], ...], shield: Shield) -> SandboxView:
     """What podman's argv is made of."""
     return SandboxView(
         podman=job.podman,
         run=session.run,
         image=plan.sandbox_image,
-        network=NETWORKS[job.network] if plan.net == "full" else "none",
+        network=NETWORKS[job.network] if plan.net in (FULL, PINNED) else "none",
         seccomp=f"{session.path}/seccomp.json",
         workdir=PROJECT_TARGET if job.project else HOME_TARGET,
-        mounts=mounts_of(job, session, plan.net),
+        mounts=mounts_of(job, session, plan.net, shield),
         labels=labels,
         stdin=job.stdin,
         terminal=job.terminal,
         pid_file=session.pid_file,
         command=job.command,
+        limits=tuple((limit.name, limit.value) for limit in job.limits),
+        read_only=job.read_only,
     )
 
 
-def run_job(job: Job, plan: Plan, runner: Runner, on_ready: Callable[[Gate | None], None]) -> Ended:
-    """Run the command to its end. `on_ready` is called with the gate just before the sandbox starts."""
+def run_job(
+    job: Job,
+    plan: Plan,
+    runner: Runner,
+    on_ready: Callable[[Gate | None, Shield], None],
+    on_change: Callable[[str], None],
+) -> Ended:
+    """
+    Run the command to its end. `on_ready` is called with the gate just before the sandbox starts.
+
+    `on_change` is told, from another thread, when what the host may run has changed meanwhile.
+    """
     need_home(job, runner)
     make_private(job.directories.runtime)
     run = new_run_id()
-    with _gate(plan, job, run, runner) as gate:
-        parent = f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
-        sweep(parent, job, gate, runner)
-        files = plan.session_files | identities(job)
+    with _gate(plan, job, run, runner) as gate, _guarded(job, gate, runner) as guard:
+        parent = _parent(job, gate)
         session = session_at(parent, run)
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job.directories.state)
         kill = partial(kill_first_process, session.pid_file)
-        with held(), guardian(Measures(kill, remove, partial(tidy, seconds=_GUARDIAN_SECONDS))) as descriptor:
-            open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, session.run))
+        last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS), guard)
+        with held(), guardian(Measures(kill, remove, last)) as descriptor:
+            files = plan.session_files | run_files(job, session, plan.net, guard.shield)
+            open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, session.run, guard.shield))
             with host_doors(session, plan.host_ports):
                 with let_through():
-                    need_own_cover(job, session)
+                    need_own_covers(covered_sources(job, guard.shield), session, job.directories.runtime)
                     if gate:
                         open_run(gate, session.run)
-                    on_ready(gate)
-                outcome = _attached(job, plan, session, gate, runner, descriptor, remove)
+                    on_ready(gate, guard.shield)
+                watch = Watch(guard.shield, session, runner, on_change)
+                wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held)
+                outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
             kept = tidy()
-            return Ended(outcome, kept.lines or tuple(read_lines(kept.path) if kept.path else ()), kept.fault)
+            # Imported by now, while the sandbox started.
+            from aisb.effects.file_report import report_of
+
+            report = report_of(job.project, guard.shield, watch, f"{job.directories.state}/before/{session.run}")
+            return Ended(outcome, kept.lines or tuple(read_lines(kept.path) if kept.path else ()), kept.fault, report)
+
+
+@contextlib.contextmanager
+def _guarded(job: Job, gate: Gate | None, runner: Runner) -> Iterator[Guard]:
+    """The shield of the run's project, once nothing is left of runs that were killed."""
+    swept = sweep(_parent(job, gate), job, gate, runner)
+    patience = _LET_GO_SECONDS if swept else 0
+    with guarded(writable_roots(job), job.directories.state, patience) as guard:
+        _check_places(job, guard.shield)
+        yield guard
+
+
+def _check_places(job: Job, shield: Shield) -> None:
+    """Raise UsageError where a mount is another way to what is protected or masked, or lies on it."""
+    if not job.places:
+        return
+    from aisb.effects.mounts import need_no_bypass, need_own_targets
+
+    policy = Cover(f"{job.project}/{PROJECT_DIRECTORY}", POLICY_TARGET, DIRECTORY, read_only=True, identity="")
+    kept = [*([policy] if job.policy_directory else []), *(cover for cover in shield.covers if cover.read_only)]
+    need_no_bypass(job.places, kept, [mask for mask in shield.masks if mask.shown])
+    need_own_targets(job.places, [cover.target for cover in (*shield.covers, *shield.masks) if cover.read_only])
+
+
+def _parent(job: Job, gate: Gate | None) -> str:
+    """Where the directories of runs are that share the gate, or have none."""
+    return f"{gate.directory}/r" if gate else f"{job.directories.runtime}/r"
+
+
+class _Wires(NamedTuple):
+    """What podman holds for as long as it lives: the gate's lock, the guardian's pipe, the shield's lock."""
+
+    gate_key: str
+    lock: int | None
+    guardian: int
+    shield: tuple[int, ...]
+
+
+def _tidy_for_us(tidy: Callable[[], object], guard: Guard) -> None:
+    """The guardian's part, when we are gone."""
+    tidy()
+    guard.release()
 
 
 def _attached(
     job: Job,
     plan: Plan,
     session: Session,
-    gate: Gate | None,
+    shield: Shield,
     runner: Runner,
-    descriptor: int,
+    wires: _Wires,
     remove: Callable[[], None],
+    watch: Watch,
 ) -> Outcome:
-    labels = run_labels(session.run, job.project, gate.key if gate else "")
+    labels = run_labels(session.run, job.project, wires.gate_key)
     variables = sealed(environment_block(job.environment))
-    lock = gate.lock if gate else None
     try:
-        argv = sandbox_argv(view_of(job, plan, session, labels))
+        argv = sandbox_argv(view_of(job, plan, session, labels, shield))
         runner.announce(argv)
-        wiring = Wiring(variables, descriptor, lock, session.pid_file, job.terminal)
-        return run_attached(argv, wiring, remove, _prepare_the_end)
+        wiring = Wiring(
+            variables, wires.guardian, wires.lock, wires.shield, session.pid_file, job.terminal, job.timeout_seconds
+        )
+        with watch:
+            return run_attached(argv, wiring, remove, _prepare_the_end)
     finally:
         os.close(variables)
 
 
 def _prepare_the_end() -> None:
     """Import what the end of a run needs, while its sandbox starts: its caller would wait for it later."""
-    import aisb.render.denials  # noqa: F401
+    import aisb.effects.file_report
+    import aisb.render.denials
+    import aisb.render.file_report  # noqa: F401
 
 
 def _remove(command: Command, runner: Runner) -> None:
@@ -193,51 +291,81 @@ def _gate(plan: Plan, job: Job, run: str, runner: Runner) -> Iterator[Gate | Non
 
 
 def gate_plan_of(job: Job, plan: Plan, run: str) -> GatePlan:
-    """The gate of a run: one that is shared by all that want the same, or its own where it holds a password."""
+    """The gate of a run: one that is shared by all that want the same, or its own where it holds a secret."""
     if not plan.own_gate:
         return GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
     key = hashlib.sha256(f"{plan.gate_key} {run}".encode()).hexdigest()
-    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login)
+    return GatePlan(key, plan.gate_image, plan.gate_files, run, job.login, job.secrets)
 
 
-def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> None:
-    """Take away what runs left behind whose aisb and guardian were both killed."""
-    for session in orphans(parent):
+def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> bool:
+    """Take away what runs left behind whose aisb and guardian were both killed. Returns whether there was something."""
+    found = orphans(parent)
+    for session in found:
         _remove(remove_command(job.podman, session.run), runner)
         _tidy(gate, session, job.directories.state)
+    return bool(found)
 
 
-def own_files(job: Job, plan: Plan, run: str) -> dict[str, str]:
-    """What the record of a run needs to know and its sandbox need not."""
-    return {ABOUT: about(run, job.project), ORIGINS: plan.origins} if plan.origins else {}
+def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
+    """What the record of a run and other runs need to know and its sandbox need not."""
+    writable = [root.source for root in writable_roots(job)]
+    roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
+    return roots | ({ABOUT: about(run, job.project), ORIGINS: plan.origins} if plan.origins else {})
 
 
-def identities(job: Job) -> dict[str, str]:
-    """What the launcher compares the mounted directories with, by the names of its files."""
-    return {"project": project_identity(job.project), "policy-directory": job.policy_directory}
+def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str, str]:
+    """What the entrypoint and the launcher compare their sandbox with, by the names of its files, and an empty one."""
+    targets = {mount.target for mount in mounts_of(job, session, net, shield)}
+    own = {f"/etc/{name}" for name in IDENTITY_FILES} | set(SCRATCH_TARGETS if job.read_only else ())
+    return {
+        "mounts": mount_targets(targets | own),
+        "project": project_identity(job.project),
+        "policy-directory": job.policy_directory,
+        "covers": cover_lines(
+            [
+                *((cover.identity, cover.target) for cover in shield.covers if not cover.shown),
+                *((place.identity, place.target) for place in job.places),
+            ]
+        ),
+        EMPTY_FILE: "",
+        **_git_config(job),
+    }
 
 
-def need_own_cover(job: Job, session: Session) -> None:
-    """
-    Raise Unprotected where an agent could replace the project's `.ai-sandbox` while it is mounted here.
+def _git_config(job: Job) -> dict[str, str]:
+    """What git reads inside in the place of a configuration that would lead it astray there."""
+    texts = [place.git.config for place in job.places if place.git is not None]
+    return {GIT_CONFIG: texts[0]} if any(texts) else {}
 
-    One that was started with it cannot: there it is a mount, and read-only. One that runs since before it was there, or
-    whose project holds this one, could; and a link that it put there at the right moment would lay its own files over
-    this sandbox's programs.
-    """
-    if not job.policy_directory:
-        return
-    mine = project_identity(job.project).encode()
-    around = {project_identity(place).encode() for place in directories_around(job.project)}
-    for other in living(job.directories.runtime):
-        theirs = read_if_there(f"{other.files}/project") if other.run != session.run else None
-        bare = theirs == mine and not read_if_there(f"{other.files}/policy-directory")
-        if bare or theirs in around:
-            why = f"began before it had a {PROJECT_DIRECTORY}" if bare else "has it in a larger project"
-            raise Unprotected(
-                f"run {other.run} of this project {why}: its agent can replace it",
-                hint=f"end that run first, or move {PROJECT_DIRECTORY} away until then",
-            )
+
+def covered_sources(job: Job, shield: Shield) -> list[str]:
+    """What is mounted over itself, and an agent elsewhere must not be able to replace."""
+    policy = [f"{job.project}/{PROJECT_DIRECTORY}"] if job.policy_directory else []
+    points = (place.target.removeprefix(f"{PROJECT_TARGET}/") for place in job.places if _is_in_project(place.target))
+    return [*policy, *(cover.source for cover in shield.covers), *(f"{job.project}/{point}" for point in points)]
+
+
+def _is_in_project(target: str) -> bool:
+    return target.startswith(f"{PROJECT_TARGET}/")
+
+
+def writable_roots(job: Job) -> list[Root]:
+    """Each directory that can be written inside, the project first: what was wished is for it alone."""
+    project = [Root(job.project, PROJECT_TARGET, job.wishes)] if job.project else []
+    others = (place for place in job.places if _is_root(place, job.project))
+    return [*project, *(Root(place.source, place.target, _wishes_of(place, job)) for place in others)]
+
+
+def _wishes_of(place: Placed, job: Job) -> Wishes:
+    asked = Wishes(default_masks=False, home=job.wishes.home)
+    if place.git is None:
+        return asked
+    return asked._replace(work_tree=job.project, has_config=bool(place.git.config))
+
+
+def _is_root(place: Placed, project: str) -> bool:
+    return place.is_directory and not place.read_only and not place.source.startswith(f"{project or '/nowhere'}/")
 
 
 def project_identity(project: str) -> str:
@@ -254,13 +382,14 @@ def project_identity(project: str) -> str:
 
 def gate_view(job: Job, plan: GatePlan, directory: str) -> GateView:
     """What the argv of the run's gate is made of."""
-    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner)
+    return GateView(job.podman, plan.image, plan.key, job.gate_network, directory, plan.owner, bool(plan.secrets))
 
 
 def remove_command(podman: str, run: str) -> Command:
     """Take a run's container away, whatever state it is in."""
     return Command(
-        argv=(podman, "rm", "--force", "--time", "0", "--ignore", container_name(run)),
+        # With the home that has no name.
+        argv=(podman, "rm", "--force", "--volumes", "--time", "0", "--ignore", container_name(run)),
         timeout_seconds=_REMOVE_SECONDS,
     )
 
@@ -278,6 +407,8 @@ def run_labels(run: str, project: str, gate: str) -> tuple[tuple[str, str], ...]
 
 def need_home(job: Job, runner: Runner) -> None:
     """The home volume, made with our labels at a project's first run; a stamp spares the question later."""
+    if job.home_volume == EPHEMERAL_HOME:
+        return
     stamp = f"{job.directories.state}/homes/{job.home_volume}"
     if os.path.exists(stamp):
         return
@@ -312,10 +443,13 @@ def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLO
 
     The gate closes the run first, and what it wrote down is moved to the run's record.
     """
-    if gate is not None:
-        # A gate that died meanwhile has written what it could.
-        with contextlib.suppress(AisbError):
-            close_run(gate, session.run, seconds)
-    kept = keep_record(session, state)
-    close_session(session)
-    return kept
+    with claimed(session) as mine:
+        if not mine:
+            return Kept()
+        if gate is not None:
+            # A gate that died meanwhile has written what it could.
+            with contextlib.suppress(AisbError):
+                close_run(gate, session.run, seconds)
+        kept = keep_record(session, state)
+        close_session(session)
+        return kept

@@ -25,6 +25,7 @@ LARGEST_FILE = 1_000_000
 # Without O_NONBLOCK a pipe would wait for its writer.
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_LINKS = 40
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 # What belongs at a place.
 _DIRECTORY = "directory"
 _FILE = "regular file"
@@ -72,11 +73,15 @@ def read_project_directory(project: str) -> ProjectDirectory:
         return ProjectDirectory(f"{status.st_dev} {status.st_ino}\n", files)
 
 
-def read_in_project(project: str, relative: str) -> SourceFile:
-    """A file of the project, by its path from there on. Raises UsageError that names what cannot be read."""
+def read_in_project(project: str, relative: str, *, private: bool = False) -> SourceFile:
+    """
+    A file of the project, by its path from there on. Raises UsageError that names what cannot be read.
+
+    A `private` one is refused where others may read it.
+    """
     with ExitStack() as stack:
         here, last = _walk_to(stack, project, relative)
-        return _read_there(here, last, relative)
+        return _read_there(here, last, relative, private=private)
 
 
 def open_for_writing(project: str, relative: str) -> int:
@@ -111,9 +116,13 @@ def _unwritable(shown: str, why: str) -> UsageError:
     return UsageError(f"{shown} cannot be written: {why}", hint="name another file, or one outside of the project")
 
 
-def read_outside(path: str, shown: str) -> SourceFile:
-    """A file where no agent writes: links are followed. Raises UsageError that names what cannot be read."""
-    return _read(_open(path, _OPEN, None, shown), shown)
+def read_outside(path: str, shown: str, *, private: bool = False) -> SourceFile:
+    """
+    A file where no agent writes: links are followed. Raises UsageError that names what cannot be read.
+
+    A `private` one is refused where others may read it.
+    """
+    return _read(_open(path, _OPEN, None, shown), shown, own=private, private=private)
 
 
 def places_on_the_way(path: str) -> Iterator[str]:
@@ -150,6 +159,12 @@ def _current_directory() -> str:
 def is_reached_through(path: str, tree: str) -> bool:
     """Whether the way along `path` leads into the directory `tree`, even where it leaves it again."""
     return tree != "" and any(place.startswith(tree + "/") for place in places_on_the_way(path))
+
+
+def need_outside_of_homes(path: str, volumes: str, origin: str) -> None:
+    """Raises Untrusted for the path of a flag that leads through podman's volumes: an agent decides where it ends."""
+    if is_reached_through(path, volumes):
+        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
 
 
 def place_in_project(path: str, project: str, origin: str) -> str:
@@ -227,11 +242,11 @@ def replace_in_project(project: str, shown: str, data: bytes) -> None:
             raise not_written(f"{project}/{shown}", "written", error) from error
 
 
-def _read_there(directory: int, name: str, shown: str) -> SourceFile:
-    return _read(_open(name, _OPEN | os.O_NOFOLLOW, directory, shown), shown, own=True)
+def _read_there(directory: int, name: str, shown: str, *, private: bool = False) -> SourceFile:
+    return _read(_open(name, _OPEN | os.O_NOFOLLOW, directory, shown), shown, own=True, private=private)
 
 
-def _read(descriptor: int, shown: str, *, own: bool = False) -> SourceFile:
+def _read(descriptor: int, shown: str, *, own: bool = False, private: bool = False) -> SourceFile:
     """The regular file behind the descriptor, which is closed; one of the caller's own if `own`."""
     try:
         status = os.fstat(descriptor)
@@ -239,6 +254,9 @@ def _read(descriptor: int, shown: str, *, own: bool = False) -> SourceFile:
             raise _refused(shown, _kind(status))
         if own:
             _check_owner(status, shown)
+        if private and status.st_mode & _OTHERS:
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
+            raise UsageError(f"{shown} can be read by others (its mode is {mode})", hint=f"chmod 600 {quote(shown)}")
         with open(descriptor, "rb", closefd=False) as file:
             return source_file(shown, _capped(file.read(LARGEST_FILE + 1), shown))
     finally:
@@ -252,6 +270,8 @@ def _open(name: str, flags: int, parent: int | None, shown: str) -> int:
         why = error.strerror or "it cannot be opened"
         if error.errno in _WRONG_KIND:
             why = _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        if error.errno == errno.ENOENT:
+            raise UsageError(f"{shown} cannot be read: {why}", hint="check its name") from error
         raise _refused(shown, why, _DIRECTORY if flags & os.O_DIRECTORY else _FILE) from error
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import time
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.state import read_if_there
+from aisb.errors import Unavailable
+from aisb.render.argv import EMPTY_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Session(NamedTuple):
@@ -60,8 +65,9 @@ def open_session(
     """
     session = session_at(parent, run)
     os.makedirs(parent, mode=0o711, exist_ok=True)
-    gate = f"{session.files}/gate"
-    for directory, mode in ((session.path, 0o711), (session.files, 0o755), (session.sockets, 0o711), (gate, 0o755)):
+    gate, nothing = f"{session.files}/gate", f"{session.files}/{EMPTY_DIRECTORY}"
+    modes = {session.path: 0o711, session.files: 0o755, session.sockets: 0o711, gate: 0o755, nothing: 0o755}
+    for directory, mode in modes.items():
         os.mkdir(directory)
         os.chmod(directory, mode)
     for name, text in files.items():
@@ -77,7 +83,7 @@ def this_process() -> str:
 
 
 def living(runtime: str) -> list[Session]:
-    """Every session whose aisb runs, with a gate or without one."""
+    """Every session whose aisb runs, with a gate or without one. Raises Unavailable where that cannot be read."""
     parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
     sessions = [session_at(parent, run) for parent in parents for run in _names(parent)]
     return [session for session in sessions if not _is_orphan(f"{session.path}/owner")]
@@ -88,6 +94,13 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise _unreadable(directory, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> Unavailable:
+    hint = f"see who may: namei -l {quote(path)}"
+    return Unavailable(f"{path}, of the runs that go on, cannot be read: {error.strerror}", hint)
 
 
 def is_over(session: Session) -> bool:
@@ -96,7 +109,7 @@ def is_over(session: Session) -> bool:
 
 
 def sessions_of_gates(runtime: str) -> list[Session]:
-    """Every session that has a gate, whether its aisb runs or not."""
+    """Every session that has a gate, whether its aisb runs or not. Raises Unavailable where that cannot be read."""
     parents = [f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g")]
     return [session_at(parent, run) for parent in parents for run in _names(parent)]
 
@@ -108,7 +121,10 @@ def orphans(parent: str) -> list[Session]:
 
 
 def _is_orphan(path: str) -> bool:
-    owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+    try:
+        owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != _start_time(owner[0]))
 
 
@@ -126,6 +142,29 @@ def process_start() -> float:
 
 def _boot_id() -> str:
     return (read_if_there("/proc/sys/kernel/random/boot_id") or b"").decode("ascii", "replace").strip()
+
+
+@contextlib.contextmanager
+def claimed(session: Session) -> Iterator[bool]:
+    """
+    Whether the run's directory is the caller's to take away: not where another takes it away just now, or has.
+
+    A run whose aisb was killed has its guardian, and every run that starts meanwhile.
+    """
+    try:
+        descriptor = os.open(session.path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except BlockingIOError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(descriptor)
 
 
 def close_session(session: Session) -> None:

@@ -15,10 +15,10 @@ from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
-from aisb.effects.host import host_addresses
+from aisb.effects.host import host_addresses, name_servers
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
-from aisb.effects.safe_files import is_reached_through
+from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
 from aisb.effects.state import volumes_directory
 from aisb.errors import Untrusted, UsageError
 
@@ -124,9 +124,7 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     # Each step of the way too: a link in the project could point elsewhere the next time.
     if is_reached_through(whole, project):
         raise Untrusted(f"{origin} {path} lies in the project, where the agent can change it", hint="keep it elsewhere")
-    volumes = volumes_directory(os.environ)
-    if is_reached_through(whole, volumes):
-        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
+    need_outside_of_homes(whole, volumes_directory(os.environ), origin)
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -188,9 +186,12 @@ def stamp_of(path: str) -> str:
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
-def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str) -> Question:
+def look_around(
+    wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str, home: str | None = None
+) -> Question:
     """
-    The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named.
+    The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named, `home` the volume
+    that is the home, None for the project's own.
 
     Where a proxy is belongs to it too, and is looked up apart: most who ask do not need it.
     """
@@ -199,7 +200,7 @@ def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str,
         wanted=wanted._replace(ca_bundle=whole_path(wanted.ca_bundle, ca_origin)),
         ca_text=read_ca_bundle(wanted.ca_bundle, project, ca_origin),
         project=project,
-        home_volume=home_volume(project or "no project"),
+        home_volume=home_volume(project or "no project") if home is None else home,
         user=user_name(),
         pin="",
         network=network,
@@ -208,7 +209,7 @@ def look_around(wanted: Wanted, sources: Sources, *, project: str, network: str,
         programs=fingerprint(),
         allow_files=sources.allow_files,
         policy_files=sources.policy_files,
-        policy_directory=bool(sources.policy_directory),
+        name_servers=name_servers() if wanted.net == "allow" else (),
     )
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
+from aisb.effects.git_directory import find_git_directory
 from aisb.effects.plan import fingerprint
 from aisb.effects.safe_files import (
-    is_reached_through,
+    need_outside_of_homes,
     place_in_project,
     read_in_project,
     read_outside,
@@ -22,12 +23,14 @@ from aisb.effects.safe_files import (
 )
 from aisb.effects.state import make_private, read_if_there, volumes_directory, write_whole
 from aisb.effects.trust import need_trust
-from aisb.errors import Untrusted, UsageError
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisb.domain.source_files import SourceFile
+    from aisb.domain.variables import Given
+    from aisb.effects.git_directory import GitDirectory
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
 
@@ -36,21 +39,26 @@ class Sources(NamedTuple):
     """
     What was read. `layers` are configuration files; the others, the weakest first, are parsed where a plan is made.
 
-    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there is none.
+    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there is none. `variables` are what
+    files of variables hold, `notes` what their user may not have thought of.
     """
 
     layers: tuple[Layer, ...] = ()
     allow_files: tuple[SourceFile, ...] = ()
     policy_files: tuple[SourceFile, ...] = ()
     policy_directory: str = ""
+    variables: tuple[Given, ...] = ()
+    git: GitDirectory | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Wish(NamedTuple):
-    """Which files to read: those of the project, a real path or "", and those that `--policy` names."""
+    """Which files to read: those of the project, a real path or "", those of `--policy`, and those of `--env-file`."""
 
     project: str
     policy_paths: tuple[str, ...] = ()
     trust_once: str = ""
+    env_paths: tuple[str, ...] = ()
 
 
 class NamedFile(NamedTuple):
@@ -75,8 +83,12 @@ def read_sources(
     user = _user_config(where.config, wish.project)
     named = [read_named(path, wish.project, "--policy") for path in wish.policy_paths]
     own = directory.files
+    filed = _filed(wish)
+    git, note = find_git_directory(wish.project)
     if wish.project:
-        inside = dict.fromkeys((*own, *(found.file for found in (*named, *user) if found.in_project)))
+        pointer = (git.pointer,) if git else ()
+        shown = [found.file for found in (*named, *user) if found.in_project]
+        inside = dict.fromkeys((*own, *pointer, *shown, *(shown for _, shown in filed if shown is not None)))
         need_trust(wish.project, where.state, tuple(inside), wish.trust_once, agrees)
     configs = [(found.file, USER) for found in user] + [(file, PROJECT) for file in own if file.name == CONFIG_FILE]
     policies = [*(file for file in own if file.name == POLICY_FILE), *(found.file for found in named)]
@@ -85,23 +97,39 @@ def read_sources(
         allow_files=tuple(file for file in own if file.name == ALLOW_FILE),
         policy_files=tuple(dict.fromkeys(policies)),
         policy_directory=directory.identity,
+        variables=tuple(item for given, _ in filed for item in given),
+        git=git,
+        notes=(
+            *((note,) if note else ()),
+            *(f"{shown.name} lies in the project: the agent can read all of it" for _, shown in filed if shown),
+        ),
     )
 
 
-def read_named(path: str, project: str, origin: str) -> NamedFile:
+def _filed(wish: Wish) -> list[tuple[tuple[Given, ...], SourceFile | None]]:
+    """What each file of variables holds, and what stands for one that an agent can write where trust is asked for."""
+    if not wish.env_paths:
+        return []
+    # A start without such a file need not know how to read one.
+    from aisb.effects.env_files import read_env_file
+
+    return [read_env_file(path, wish.project) for path in wish.env_paths]
+
+
+def read_named(path: str, project: str, origin: str, *, private: bool = False) -> NamedFile:
     """
     The file that a flag names; one in the project by its path from there on, so that trust can be said of it.
+
+    A `private` one is refused where others may read it.
 
     Raises Untrusted for a path that leads through the project to somewhere else: the agent decides where.
     """
     if not path:
         raise UsageError(f"{origin} is empty", hint=f"name a file: {origin} FILE")
-    volumes = volumes_directory(os.environ)
-    if is_reached_through(path, volumes):
-        raise Untrusted(f"{origin} {path} lies in {volumes}, where agents write their homes", hint="keep it elsewhere")
+    need_outside_of_homes(path, volumes_directory(os.environ), origin)
     if place := place_in_project(path, project, origin):
-        return NamedFile(read_in_project(project, place), in_project=True)
-    return NamedFile(read_outside(path, path), in_project=False)
+        return NamedFile(read_in_project(project, place, private=private), in_project=True)
+    return NamedFile(read_outside(path, path, private=private), in_project=False)
 
 
 def user_layers(where: Directories) -> tuple[Layer, ...]:

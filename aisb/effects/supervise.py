@@ -10,6 +10,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.limits import TIMEOUT
+from aisb.effects.cgroups import Watch
 from aisb.effects.guardian import kill_first_process
 from aisb.effects.output import Outlets, open_outlets
 from aisb.effects.process import spawn
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRACE_SECONDS = 10.0
+# As timeout(1) ends.
+TIMED_OUT = 124
 EXEC = "exec"
 _REFUSED = "refused "
 _LONGEST_PHASES = 65536
@@ -47,6 +51,8 @@ class Outcome(NamedTuple):
     refusal: str
     # Why the command's output could not be written, in words; "" where it could, or where stderr is what fails.
     unwritten: str = ""
+    # The caps that it hit, by podman's names, `timeout` among them.
+    hits: tuple[str, ...] = ()
 
     def exit_code(self) -> int:
         """
@@ -95,19 +101,23 @@ class Wiring(NamedTuple):
     What podman gets besides its argv.
 
     `variables` is the memory file, which the sandbox reads as descriptor 3; 4 is the phase pipe. `held` is the
-    guardian's and `lock` the gate's: podman has both open for as long as it lives. `pid_file` is where it writes the
-    sandbox's first process. `terminal` says whether the sandbox has one.
+    guardian's, `lock` the gate's and `shield` the project's: podman has all open for as long as it lives. `pid_file` is
+    where it writes the sandbox's first process. `terminal` says whether the sandbox has one. After `timeout_seconds`
+    the command is ended; 0 is never.
     """
 
     variables: int
     held: int
     lock: int | None
+    shield: tuple[int, ...]
     pid_file: str
     terminal: bool
+    timeout_seconds: int = 0
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
-        return {3: self.variables, 4: phases, 5: self.held} | ({6: self.lock} if self.lock is not None else {})
+        locks = [self.lock, *self.shield] if self.lock is not None else self.shield
+        return {3: self.variables, 4: phases, 5: self.held} | dict(enumerate(locks, start=6))
 
 
 def run_attached(
@@ -130,7 +140,7 @@ def run_attached(
         os.close(theirs)
         outlets.start()
         meanwhile()
-        sandbox = _Sandbox(child, phases, noted, outlets, wiring.pid_file, kill)
+        sandbox = _Sandbox(child, phases, noted, outlets, wiring, kill)
         status = sandbox.wait(terminal)
         if terminal:
             terminal.take_back(child)
@@ -143,14 +153,19 @@ class _Sandbox:
     """A running podman, and all that may be heard of it meanwhile."""
 
     def __init__(
-        self, child: int, phases: int, noted: int, outlets: Outlets, pid_file: str, kill: Callable[[], None]
+        self, child: int, phases: int, noted: int, outlets: Outlets, wiring: Wiring, kill: Callable[[], None]
     ) -> None:
         self._child = child
         self._phases = phases
         self._noted = noted
         self._outlets = outlets
-        self._job = Job(pid_file)
-        self._pid_file = pid_file
+        self._job = Job(wiring.pid_file)
+        self._pid_file = wiring.pid_file
+        self._timeout_seconds = wiring.timeout_seconds
+        self._time_up: float | None = None
+        self._is_late = False
+        self._is_limited = False
+        self._watch = Watch()
         self._kill = kill
         self._has_begun = False
         self._lines = Lines()
@@ -165,7 +180,7 @@ class _Sandbox:
         """The status with which podman ended."""
         ended = os.pidfd_open(self._child)
         with selectors.DefaultSelector() as selector:
-            for descriptor in (ended, self._phases, self._noted, self._outlets.left):
+            for descriptor in (ended, self._phases, self._noted, self._outlets.left, self._watch.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
             ready: set[int] = set()
             while ended not in ready:
@@ -175,6 +190,7 @@ class _Sandbox:
                 if not self._has_begun:
                     self._follow_start(terminal)
                 self._obey(ready, terminal)
+                self._keep_limits(ready)
                 if terminal and self._has_begun and EXEC in self._lines.phases and not self._told:
                     self._look_after(terminal)
                 if time.monotonic() < self._look_until:
@@ -202,12 +218,15 @@ class _Sandbox:
             self._kill()
         if self._reader_left and code in _ENDED_BY_US:
             code = 1 if self._outlets.failed else 128 + signal.SIGPIPE
+        if self._is_late:
+            code = TIMED_OUT
         if self._told:
             code = 128 + self._told
         if self._outlets.failed and code == 0:
             code = 1
         refusal = "" if self._told else self._lines.refusal
-        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets))
+        hits = (*self._watch.end(), *((TIMEOUT,) if self._is_late else ()))
+        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits)
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
@@ -216,6 +235,8 @@ class _Sandbox:
             times.append(_START_LOOK_SECONDS)
         if self._deadline is not None:
             times.append(max(0.0, self._deadline - time.monotonic()))
+        if self._time_up is not None:
+            times.append(max(0.0, self._time_up - time.monotonic()))
         return min(times, default=None)
 
     def _follow_start(self, terminal: Terminal | None) -> None:
@@ -250,6 +271,20 @@ class _Sandbox:
             return arrived.si_signo
         is_there = select.select([self._noted], [], [], _LATE_SECONDS)[0]
         return os.read(self._noted, 64)[0] if is_there else 0
+
+    def _keep_limits(self, ready: set[int]) -> None:
+        """From the command's first moment on: count what it hits, and end it when its time is over."""
+        if EXEC in self._lines.phases and not self._is_limited:
+            self._is_limited = True
+            self._watch.begin(self._job.init)
+            if self._timeout_seconds:
+                self._time_up = self._lines.phases[EXEC] + self._timeout_seconds
+        if self._watch.fileno() in ready:
+            self._watch.look()
+        if self._time_up is not None and time.monotonic() >= self._time_up:
+            self._time_up = None
+            self._is_late = self._is_to_be_told = True
+            self._give_grace()
 
     def _obey_signals(self, terminal: Terminal | None) -> None:
         arrived = os.read(self._noted, 64)
@@ -347,19 +382,3 @@ def _drain(phases: int, lines: Lines) -> bool:
 def _exit_status(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def sealed(data: bytes) -> int:
-    """A memory file with `data` that nobody can change any more; for descriptor 3."""
-    import fcntl
-
-    descriptor = os.memfd_create("aisb-variables", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    fcntl.fcntl(
-        descriptor,
-        fcntl.F_ADD_SEALS,
-        fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE,
-    )
-    return descriptor

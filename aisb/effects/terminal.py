@@ -165,6 +165,12 @@ class Job:
         self._pid_file = pid_file
         self._init = ""
 
+    @property
+    def init(self) -> str:
+        """The number of the sandbox's first process, "" before podman has written it down."""
+        self._init = self._init or _read(self._pid_file).strip()
+        return self._init
+
     def is_there(self) -> bool:
         """Whether the init has become one that passes signals on, and has started the command."""
         group, _, _ = self._look()

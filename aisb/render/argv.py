@@ -6,9 +6,15 @@ Nothing here has a default that switches a protection off.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.protected import DIRECTORY
 from aisb.domain.trust import PROJECT_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.domain.protected import Cover
 
 # What ip, nft and setpriv need before the drop; root in the sandbox has nothing else, DAC_OVERRIDE included.
 CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
@@ -17,17 +23,33 @@ CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 # whatever runs as the caller can read their memory and, through /proc, their files.
 OWN_NAMESPACES = ("--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private")
 
+# SELinux: sandbox and gate share one label, none of their own, and nothing of the user's is ever relabelled.
+LABEL = "label=disable"
+
+# With the image as it is, some places must be there to write to; podman's own choice of them is another.
+SCRATCH_TARGETS = ("/run/user/1000", "/tmp", "/var/tmp")
+READ_ONLY = (
+    "--read-only",
+    "--read-only-tmpfs=false",
+    *(word for target in SCRATCH_TARGETS for word in ("--tmpfs", f"{target}:rw,nosuid,nodev,mode=1777")),
+)
+
 PROJECT_TARGET = "/project"
 # What a project may ask for stands there: read-only inside, so that no agent asks for more in its user's name.
 POLICY_TARGET = f"{PROJECT_TARGET}/{PROJECT_DIRECTORY}"
 HOME_TARGET = "/home/sandbox"
 SESSION_TARGET = "/run/aisb"
 SOCKET_TARGET = "/run/aisb/gate"
+# What reads as nothing, in the directory of a session.
+EMPTY_FILE = "empty"
+EMPTY_DIRECTORY = "nothing"
+# A repository's configuration, where the one on the host would lead to another place inside.
+GIT_CONFIG = "git-config"
 IDENTITY_FILES = ("passwd", "group", "hosts", "resolv.conf")
 
 
 class Mount(NamedTuple):
-    """A bind mount, or a named volume where `source` has no slash."""
+    """A bind mount, or a volume where `source` has no slash: one without a name goes with its container."""
 
     source: str
     target: str
@@ -36,7 +58,8 @@ class Mount(NamedTuple):
     def option(self) -> str:
         """The value of podman's `--mount`, CSV-quoted: a comma or a quote in a path stays in the path."""
         kind = "bind" if self.source.startswith("/") else "volume"
-        fields = [f"type={kind}", _csv(f"src={self.source}"), _csv(f"dst={self.target}")]
+        source = [_csv(f"src={self.source}")] if self.source else []
+        fields = [f"type={kind}", *source, _csv(f"dst={self.target}")]
         return ",".join([*fields, "ro"] if self.read_only else fields)
 
 
@@ -55,6 +78,8 @@ class SandboxView(NamedTuple):
     terminal: bool
     pid_file: str
     command: tuple[str, ...]
+    limits: tuple[tuple[str, str], ...] = ()
+    read_only: bool = False
 
 
 def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
@@ -81,8 +106,11 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
         *(f"--cap-add={capability}" for capability in CAPABILITIES),
         "--security-opt", "no-new-privileges",
         "--security-opt", f"seccomp={view.seccomp}",
+        "--security-opt", LABEL,
+        *(READ_ONLY if view.read_only else ()),
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--preserve-fds", "2",
+        *(f"--{name}={value}" for name, value in view.limits),
         *(f"--label={name}={value}" for name, value in view.labels),
         *(f"--mount={mount.option()}" for mount in view.mounts),
         "--workdir", view.workdir,
@@ -119,16 +147,34 @@ def project_mounts(project: str, *, policy_directory: bool) -> tuple[Mount, ...]
     return (Mount(project, PROJECT_TARGET, read_only=False), *policy)
 
 
-def session_targets(*, gated: bool, project: bool, policy_directory: bool) -> tuple[str, ...]:
-    """Where the mounts of a run land: what the entrypoint finds, and nothing else."""
-    return (
-        SESSION_TARGET,
-        *((SOCKET_TARGET,) if gated else ()),
-        *(f"/etc/{name}" for name in IDENTITY_FILES),
-        HOME_TARGET,
-        *((PROJECT_TARGET,) if project else ()),
-        *((POLICY_TARGET,) if project and policy_directory else ()),
+def cover_mounts(covers: Iterable[Cover], session: str) -> tuple[Mount, ...]:
+    """
+    Each place over itself, or what is shown instead; and the directories around it, which no rename can move away then.
+    """
+    return tuple(
+        Mount(f"{session}/{cover.shown}" if cover.shown else cover.source, cover.target, cover.read_only)
+        for cover in covers
     )
+
+
+def nothing_of(kind: str) -> str:
+    """What is shown in the place of a masked file or directory, by its name in a session."""
+    return EMPTY_DIRECTORY if kind == DIRECTORY else EMPTY_FILE
+
+
+def cover_lines(places: Iterable[tuple[str, str]]) -> str:
+    """The file `covers`: the identity (device, inode) and the target of each place, for the launcher to compare."""
+    return "".join(f"{identity} {target}\n" for identity, target in places)
+
+
+def mount_targets(targets: Iterable[str]) -> str:
+    """The file `mounts`: the targets that aisb itself asked for, one a line, as the kernel will write them."""
+    return "".join(f"{line}\n" for line in sorted({as_in_mountinfo(target) for target in targets}))
+
+
+def as_in_mountinfo(path: str) -> str:
+    """`path` as it stands in /proc/self/mountinfo, where blanks, tabs, newlines and backslashes are octal."""
+    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)
 
 
 def _csv(field: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.hosts import show_authority
 from aisb.domain.live import CLOSING
 from aisb.domain.names import PROBED
-from aisb.domain.verdict import CLOSED, CUT_OFF, SENTENCES, Reason
+from aisb.domain.verdict import CLOSED, CUT_OFF, SENTENCES, Failure, Reason
 from aisb.render.cures import cure_of, quoted
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST = 20
 _FULL = "the record of this run is full: what came later is not in it, nor below"
+_STALE = "the name servers of this machine have changed since this run began: a new run asks the new ones"
 
 
 class _Event(NamedTuple):
@@ -29,18 +30,20 @@ class _Event(NamedTuple):
     add: str = ""
 
 
-def denial_lines(audit: Iterable[str]) -> list[str]:
+def denial_lines(audit: Iterable[str], *, new_resolvers: bool = False) -> list[str]:
     """
     Each destination that was refused, how often and why, with the entry that would allow it.
 
-    Then what was allowed and came to nothing all the same.
+    Then what was allowed and came to nothing all the same; `new_resolvers`: this host asks others for names by now.
     """
     records = [_record(line) for line in audit]
     # Before anything that an agent can make many lines of.
     full = [_FULL] if any(record.get("method") == CUT_OFF for record in records) else []
     denied = Counter(_denial(record) for record in records if _is_denial(record))
     failed = Counter(_place_and(record, "failed") for record in records if record.get("failed"))
-    return [*full, *_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line)]
+    is_stale = new_resolvers and any(event.what == Failure.UNRESOLVED for event in failed)
+    stale = [_STALE] if is_stale else []
+    return [*full, *_summed_up(denied, _denial_line), *_summed_up(failed, _failure_line), *stale]
 
 
 def _summed_up(counts: Counter[_Event], line_of: Callable[[_Event, str], str]) -> list[str]:
@@ -74,7 +77,7 @@ def _denial_line(event: _Event, times: str) -> str:
     if reason == CLOSED:
         return f"denied {_where(event)}{times}: {CLOSED}"
     entry = cure_of(host, port, reason, add)
-    cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry would allow this"
+    cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry is proposed for this"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 

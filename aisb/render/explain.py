@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from aisb.domain.hosts import parents_of
+from aisb.domain.net import PINNED
 from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from aisb.domain.presets import Item
 
 _MOST_NOTES = 5
+_NO_GATE = (
+    "each name is looked up once, when a run starts; any site at its addresses can be reached, under any name; "
+    "nothing is recorded"
+)
 
 
 def policy_lines(policy: Policy) -> str:
@@ -23,10 +28,11 @@ def policy_lines(policy: Policy) -> str:
     pairs: dict[str, str] = {
         "base_image": policy.base_image,
         "ca_bundle": policy.ca_bundle,
-        "home": policy.home_volume,
+        "home": policy.home_volume or "gone after the run",
         "net": policy.net,
         "project": policy.project,
     }
+    pairs |= {"no_gate": _NO_GATE} if policy.mode == PINNED else {}
     pairs |= {"proxy": policy.proxy} if policy.proxy else {}
     pairs |= {"proxy_auth": policy.proxy_auth} if policy.proxy_auth else {}
     pairs |= {f"{key}.origin": origin for key, origin in policy.origins.items() if key in pairs}
@@ -42,7 +48,9 @@ def policy_lines(policy: Policy) -> str:
                 pairs[f"allow.{index}.merged"] = f"into {' and '.join(wider)}"
     pairs |= _numbered("rule", _rules(policy))
     pairs |= _numbered("env", policy.environment)
+    pairs |= _numbered("inject", ((item.text(), item.origin) for item in policy.injections))
     pairs |= _numbered("install", policy.install)
+    pairs |= _numbered("limit", ((f"{limit.name} {limit.value}", limit.origin) for limit in policy.limits))
     return _lines(pairs)
 
 
@@ -60,7 +68,13 @@ def policy_notes(policy: Policy) -> tuple[str, ...]:
     hosts = [host.host for host in policy.egress.rules]
     cost = "is judged by its rules alone, on ports 80 and 443; the gate opens its TLS: no HTTP/2 and no gRPC there"
     rest = [f"... and {len(hosts) - _MOST_NOTES} other hosts with rules"] if len(hosts) > _MOST_NOTES else []
-    return (*policy.notes, *_proxy_notes(policy), *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]), *rest)
+    return (
+        *policy.notes,
+        *_proxy_notes(policy),
+        *(f"{host} {cost}" for host in hosts[:_MOST_NOTES]),
+        *rest,
+        *_injection_notes(policy),
+    )
 
 
 def _proxy_notes(policy: Policy) -> Iterator[str]:
@@ -71,6 +85,14 @@ def _proxy_notes(policy: Policy) -> Iterator[str]:
         )
 
 
+def _injection_notes(policy: Policy) -> tuple[str, ...]:
+    return tuple(
+        f"{item.variable} stays out of the sandbox: the gate puts it into {item.header} of requests to {item.host}, "
+        "whose TLS it opens"
+        for item in policy.injections
+    )
+
+
 def check_lines(answer: Answer) -> str:
     """What the gate would answer, and why, in the form of the printed policy."""
     target, verdict = answer.target, answer.verdict
@@ -79,7 +101,7 @@ def check_lines(answer: Answer) -> str:
         "bumped": "yes" if answer.bumped else "no",
         "decision": "allow" if verdict.allowed else "deny",
         "host": target.host,
-        "injected": "no",
+        "injected": "yes" if answer.injected else "no",
         "method": target.method,
         "path": target.path,
         "port": str(target.port),
@@ -143,6 +165,8 @@ def _natural(key: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _one_line(value: str) -> str:
+    if value.isprintable() and "%" not in value:
+        return value
     return "".join(
         character if character.isprintable() and character != "%" else _percent(character) for character in value
     )

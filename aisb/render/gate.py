@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from aisb.domain.names import OWN_SUFFIX
-from aisb.render.argv import CAPABILITIES, OWN_NAMESPACES, Mount
+from aisb.render.argv import CAPABILITIES, LABEL, OWN_NAMESPACES, Mount
 
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
@@ -38,6 +38,7 @@ class GateView(NamedTuple):
     directory: str
     # The run that the gate belongs to, "" where it is shared.
     owner: str = ""
+    holds_secrets: bool = False
 
 
 def gate_name(key: str, owner: str = "") -> str:
@@ -49,7 +50,8 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
     """
     The whole command line that starts a gate.
 
-    Descriptor 3 is where it says that it is ready. One that belongs to a run is told a password on descriptor 4.
+    Descriptor 3 is where it says that it is ready. One that belongs to a run is told a password on descriptor 4, and
+    secrets to put into requests on 5.
     """
     return (
         view.podman, "run", "--detach", "--rm",
@@ -69,11 +71,12 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         *(f"--cap-add={capability}" for capability in CAPABILITIES),
         "--security-opt", "no-new-privileges",
         "--security-opt", f"seccomp={view.directory}/conf/seccomp.json",
+        "--security-opt", LABEL,
         "--sysctl", f"net.ipv4.ip_local_port_range={FIRST_EPHEMERAL_PORT} {LAST_EPHEMERAL_PORT}",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",
         "--read-only-tmpfs=false",
-        "--preserve-fds", "2" if view.owner else "1",
+        "--preserve-fds", str(1 + bool(view.owner) + view.holds_secrets),
         "--label=aisb.role=gate",
         f"--label=aisb.key={view.key}",
         f"--mount={Mount(view.directory, GATE_TARGET, read_only=False).option()}",

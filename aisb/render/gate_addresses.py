@@ -2,22 +2,29 @@
 Address entries in the words of squid and nft: which addresses are open at which port.
 
 An entry for one address opens that address, whatever it is. One for a network opens what is in it, but for what is
-guarded: the metadata services, and the forms of IPv6 that carry an IPv4 address.
+guarded: the metadata services, what a start is proved by, and the forms of IPv6 that carry an IPv4 address.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.addresses import CARRIERS, METADATA
+from aisb.domain.addresses import CARRIERS, METADATA, PROBES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aisb.domain.addresses import AddressEntry
 
-GUARDED_V4 = tuple(network for network in METADATA if ":" not in network)
-GUARDED_V6 = (*(network for network in METADATA if ":" in network), *CARRIERS)
+
+def by_family(addresses: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of IPv4 and those of IPv6, each in their order."""
+    listed = tuple(addresses)
+    return tuple(one for one in listed if ":" not in one), tuple(one for one in listed if ":" in one)
+
+
+GUARDED_V4, _GUARDED_ALONE_V6 = by_family((*METADATA, *PROBES))
+GUARDED_V6 = (*_GUARDED_ALONE_V6, *CARRIERS)
 
 _MAPPED_V6 = "::ffff:0:0/96"
 _MULTICAST_V6 = "ff00::/8"

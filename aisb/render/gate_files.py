@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.addresses import PRIVATE_V4, PRIVATE_V6
 from aisb.domain.egress import policy_json
+from aisb.domain.injection import headers_read, injected_headers
 from aisb.domain.names import covering_lines
 from aisb.domain.rules import EXACT, OWN_SUFFIX, PROBE_NAME, WEB_PORTS, NameEntry
+from aisb.render.argv import mount_targets
 from aisb.render.environment import render
-from aisb.render.gate import FIRST_EPHEMERAL_PORT, GATE_TARGET, LAST_EPHEMERAL_PORT, OWN_NAME, SCRATCH_TARGET
+from aisb.render.gate import (
+    FIRST_EPHEMERAL_PORT,
+    GATE_TARGET,
+    LAST_EPHEMERAL_PORT,
+    OWN_NAME,
+    SCRATCH_TARGET,
+)
 from aisb.render.gate_addresses import (
     GUARDED_FOR_SQUID,
     GUARDED_V4,
@@ -22,6 +30,7 @@ from aisb.render.gate_addresses import (
     NOT_FOR_SQUID,
     Opened,
     accepted,
+    by_family,
     opened_of,
 )
 from aisb.render.gate_upstream import (
@@ -34,7 +43,7 @@ from aisb.render.gate_upstream import (
     peer_lines,
     unreached_through,
 )
-from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES, mount_targets
+from aisb.render.sandbox import CAPABILITY_MASK, KNOWN_MOUNTS, KNOWN_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +105,8 @@ class SquidView(NamedTuple):
     bumped: tuple[str, ...]
     roots: str
     learn: bool
+    injected: tuple[str, ...]
+    headers_read: tuple[str, ...]
     guarded_networks: tuple[str, ...]
     # Whether everything goes through a proxy, and what squid calls its addresses.
     proxied: bool
@@ -176,9 +187,11 @@ def squid_conf(
         listed_ports=tuple(sorted(ports)),
         private_networks=_with_host((*PRIVATE_V4, *PRIVATE_V6), host_addresses),
         opened=opened_of(egress.addresses),
-        bumped=_bumped(egress),
+        bumped=egress.bumped,
         roots=ROOTS_READ if own_roots else "",
         learn=egress.learn,
+        injected=injected_headers(egress.injections),
+        headers_read=headers_read(egress.injections),
         guarded_networks=_with_host(GUARDED_FOR_SQUID, host_addresses),
         proxied=way_out is not None,
         upstream=way_out.names if way_out else (),
@@ -201,24 +214,20 @@ def allowlist(names: Iterable[NameEntry]) -> str:
 
 
 def bumped_names(egress: EgressPolicy) -> str:
-    """The hosts with rules, one a line: no bug of the helper can have squid pass on unread what goes to them."""
-    return render("allowlist.j2", AllowlistView(_bumped(egress)))
-
-
-def _bumped(egress: EgressPolicy) -> tuple[str, ...]:
-    return tuple(sorted(policy.host for policy in egress.rules))
+    """The hosts whose TLS is opened, one a line: no bug of the helper can have squid pass on unread what goes there."""
+    return render("allowlist.j2", AllowlistView(egress.bumped))
 
 
 def gate_ruleset(entries: Iterable[AddressEntry], host_addresses: Iterable[str], way_out: WayOut | None = None) -> str:
     """The gate's nft ruleset, in which squid reaches nothing but `way_out` where there is one."""
-    addresses = sorted(set(host_addresses))
+    addresses4, addresses6 = by_family(sorted(set(host_addresses)))
     # What an entry opens is the proxy's to reach.
     alone, networks = accepted(() if way_out else entries)
     return render(
         "gate.nft.j2",
         RulesetView(
-            host_addresses4=tuple(address for address in addresses if ":" not in address),
-            host_addresses6=tuple(address for address in addresses if ":" in address),
+            host_addresses4=addresses4,
+            host_addresses6=addresses6,
             proxied=way_out is not None,
             upstream=way_out.nft if way_out else (),
             accepted_alone=alone,
@@ -254,8 +263,8 @@ def gate_files(
 
     `roots` are certificates of the user's own, in PEM; `way_out` is the proxy that everything goes through.
     """
-    bumped = {"bumped": bumped_names(egress)} if egress.rules else {}
-    opens_tls = egress.rules or (way_out is not None and way_out.upstream.is_tls)
+    bumped = {"bumped": bumped_names(egress)} if egress.bumped else {}
+    opens_tls = bool(egress.bumped) or (way_out is not None and way_out.upstream.is_tls)
     own_roots = {ROOTS: roots} if opens_tls and roots else {}
     peers = {PEERS: peer_lines(way_out)} if way_out else {}
     login = {LOGIN: "on descriptor 4\n"} if way_out and way_out.has_login else {}

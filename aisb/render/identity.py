@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aisb.errors import InternalError
 from aisb.render.argv import HOME_TARGET
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ CA_BUNDLE = "/run/user/1000/aisb/ca-bundle.pem"
 # The launcher writes it beside the bundle: wget has a setting for certificates, and a variable for its settings alone.
 WGETRC = "/run/user/1000/aisb/wgetrc"
 PATH = "/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-INHERITED = ("TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM")
+INHERITED = ("TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 CA_VARIABLES = (
     "CARGO_HTTP_CAINFO",
     "CURL_CA_BUNDLE",
@@ -85,5 +86,7 @@ def command_environment(
 
 
 def environment_block(environment: Mapping[bytes, bytes]) -> bytes:
-    """The variables as they travel: `NAME=VALUE`, each ended by NUL, sorted by name."""
+    """The variables as they travel: `NAME=VALUE`, each ended by NUL, sorted by name. No value can add another one."""
+    if any(b"\0" in name + value or b"=" in name or not name for name, value in environment.items()):
+        raise InternalError("a variable that no environment can hold came this far")
     return b"".join(name + b"=" + environment[name] + b"\0" for name in sorted(environment))

@@ -7,12 +7,10 @@ rendered into the run's own directory and mounted read-only at /run/aisb.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render.environment import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ALLOW = "allow"
 NONE = "none"
@@ -23,6 +21,8 @@ RELAY_UID = 999
 COMMAND_UID = 1000
 LAUNCHER_MODULE = "gate.launcher"
 RELAY_MODULE = "gate.relay"
+# What answers questions for names where there is no gate.
+PINS_MODULE = "gate.pins"
 
 # Where the relay listens; gate/relay.py and gate/names.py hold the same numbers, and a test compares them.
 TRANSPARENT_PORT = 3129
@@ -30,9 +30,6 @@ DNS_PORT = 3130
 FIRST_ADDRESS = "198.18.1.0"
 LAST_ADDRESS = "198.19.255.255"
 
-# Addresses under which slirp4netns (10.0.2.x, fd00::x) and pasta (169.254.1.x) show the host inside.
-HOST_V4 = ("10.0.2.2", "10.0.2.3", "169.254.1.0/24")
-HOST_V6 = ("fd00::2", "fd00::3")
 RESOLVERS_V4 = ("10.0.2.3", "169.254.1.1")
 RESOLVERS_V6 = ("fd00::3",)
 
@@ -109,6 +106,7 @@ class EntrypointView(NamedTuple):
     relay_uid: int = RELAY_UID
     command_uid: int = COMMAND_UID
     relay_module: str = RELAY_MODULE
+    pins_module: str = PINS_MODULE
     launcher_module: str = LAUNCHER_MODULE
 
 
@@ -122,13 +120,3 @@ def ruleset(mode: str) -> str:
 def entrypoint() -> str:
     """The sandbox image's entrypoint."""
     return render("entrypoint.sh.j2", EntrypointView())
-
-
-def mount_targets(targets: Iterable[str]) -> str:
-    """The file `mounts`: the targets that aisb itself asked for, one a line, as the kernel will write them."""
-    return "".join(f"{line}\n" for line in sorted({as_in_mountinfo(target) for target in targets}))
-
-
-def as_in_mountinfo(path: str) -> str:
-    """`path` as it stands in /proc/self/mountinfo, where blanks, tabs, newlines and backslashes are octal."""
-    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab")
 sys.path.insert(0, LABORATORY)
 
-from laboratory import sinks  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory import sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
 from laboratory.locks import locked  # noqa: E402  # as above
 from laboratory.settings import HOSTS  # noqa: E402  # as above
 
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["HERE", "HOSTS", "LABORATORY", "Lab", "Result", "locked"]
 
 HERE = "here"
+_STUB = """
+import socket
+stub = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+stub.bind(("127.0.0.53", 53))
+print("ready", flush=True)
+while True:
+    question, client = stub.recvfrom(4096)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.connect(("203.0.113.53", 53))
+        server.send(question)
+        stub.sendto(server.recv(4096), client)
+"""
 STOP_SECONDS = 10
 
 
@@ -130,6 +143,62 @@ class Lab:
     def names(self, text: str) -> None:
         """More names for the name server, until the end of the test: lines `NAME TYPE VALUE...`."""
         (HOSTS[self.name].cache / "names").write_text(text)
+
+    @contextlib.contextmanager
+    def repository(self, name: str) -> Iterator[None]:
+        """An empty git repository at https://allowed.test/smart/NAME.git that takes pushes, until the end of the block."""
+        place = HOSTS[self.name].cache / "www/allowed.test/smart" / f"{name}.git"
+        subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
+        subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(place)
+
+    @contextlib.contextmanager
+    def without(self, *programs: str) -> Iterator[None]:
+        """The host without these programs of /usr/bin, until the end of the block: they cannot be run."""
+        # Some are on one host only.
+        paths = [f"/usr/bin/{name}" for name in programs]
+        hidden = [path for path in paths if self._as_root("mount", "test", "-e", path).returncode == 0]
+        for path in hidden:
+            self._as_root("mount", "mount", "--bind", "/dev/null", path).check_returncode()
+        try:
+            yield
+        finally:
+            for path in hidden:
+                self._as_root("mount", "umount", path).check_returncode()
+
+    @contextlib.contextmanager
+    def resolvers(self, *addresses: str) -> Iterator[None]:
+        """The host with other name servers, until the end of the block."""
+        before = self._as_root("mount", "cat", "/etc/resolv.conf").stdout
+        text = "".join(f"nameserver {address}\n" for address in addresses)
+        self._as_root("mount", "tee", "/etc/resolv.conf", stdin=text.encode()).check_returncode()
+        try:
+            yield
+        finally:
+            self._as_root("mount", "tee", "/etc/resolv.conf", stdin=before).check_returncode()
+
+    @contextlib.contextmanager
+    def stub_resolver(self) -> Iterator[None]:
+        """A name server on the host's 127.0.0.53 that hands on what it is asked, until the end of the block."""
+        argv = (*self._entering("net"), sys.executable, "-I", "-S", "-c", _STUB)
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as stub:
+            try:
+                assert stub.stdout is not None
+                assert stub.stdout.readline() == b"ready\n"
+                yield
+            finally:
+                stub.kill()
+
+    def _as_root(self, namespace: str, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run((*self._entering(namespace), *argv), input=stdin, capture_output=True, check=False)
+
+    def _entering(self, namespace: str) -> tuple[str, ...]:
+        running = world.find(HOSTS[self.name])
+        assert running is not None
+        return ("nsenter", f"--target={running.holder}", f"--{namespace}", "--")
 
     def registry(self) -> None:
         """Start the image registry on the host's 127.0.0.1:5000."""

@@ -124,10 +124,22 @@ def outside(lab: Lab, legs: Mapping[str, Leg]) -> dict[str, str]:
 
 
 def inside(
-    lab: Lab, options: str, legs: Mapping[str, Leg], *, wrapper: str = "", env: Mapping[str, str] | None = None
+    lab: Lab,
+    options: str,
+    legs: Mapping[str, Leg],
+    *,
+    wrapper: str = "",
+    before: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> Inside:
-    """What the probes say in one sandbox. `wrapper`: a command of the sandbox that runs python3 for us."""
-    result = lab.run(f"aisb {options} -- {wrapper} python3 - && {_AUDIT}", stdin=_program(legs), env=env)
+    """
+    What the probes say in one sandbox.
+
+    `wrapper`: a command of the sandbox that runs python3 for us; `before`: what the host's shell does first.
+    """
+    result = lab.run(
+        f"{before or ':'}; aisb {options} -- {wrapper} python3 - && {_AUDIT}", stdin=_program(legs), env=env
+    )
     assert result.code == 0, result.errors
     said, _, audit = result.text.partition("\n")
     return Inside(_said(said), result.errors, [json.loads(line) for line in audit.splitlines()])

@@ -44,8 +44,8 @@ def ask(shell: pexpect.spawn, line: str, answer: str) -> str:
 
 
 def test_the_terminal_has_the_callers_size_and_kind(lab: Lab) -> None:
-    """C62: size, TERM and COLORTERM, at the command's first instruction."""
-    command = RUN + "sh -c 'stty size; echo $TERM $COLORTERM'"
+    """C62: size and TERM, and COLORTERM for whoever passes it in, at the command's first instruction."""
+    command = "aisb -q --net none --env COLORTERM -- sh -c 'stty size; echo $TERM $COLORTERM'"
     env = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     with lab.terminal(command, env=env, size=(31, 97)) as terminal:

@@ -181,3 +181,19 @@ def test_a_dead_gate_leaves_no_network_and_is_replaced(lab: Lab) -> None:
         "hello from allowed.test",
     )
     assert asked(lab) <= {name}
+
+
+def test_a_gate_whose_squid_hangs_begins_no_run(lab: Lab) -> None:
+    """It listens, and passes nothing: in bounded time a sentence, and no command; when it goes on it is good again. (C45)"""
+    name = new_name()
+
+    result = lab.run(
+        f"aisb --allow {name} -- true 2>said\n"
+        f"squid=$(podman top aisb-gate-$({KEY}) hpid comm | sed -n 's/ *squid$//p')\n"
+        f"podman unshare kill -STOP $squid; aisb --allow {name} -- touch ran; echo $?; ls\n"
+        f"podman unshare kill -CONT $squid; aisb -q --allow {name} -- curl -sS http://{name}/"
+    )
+
+    assert result.text == "77\nsaid\nhello from allowed.test\n", result.errors
+    assert "aisb: refused to run unprotected: " in result.errors
+    assert requested(lab) == [f"allowed.test GET http://{name}/"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.e2e.legs import WAYS, arrived, curl, inside, look_up, needs_sinks, outside, tcp
 
 if TYPE_CHECKING:
@@ -45,6 +47,62 @@ def test_full_access_ends_at_the_hosts_loopback(lab: Lab) -> None:
     }
     assert arrived(lab) == {"evil.test 443": 1, "evil.test 22": 2}
     assert "aisb: WARNING: --net full: everything but this host's loopback can be reached" in run.errors
+
+
+# Sent over the device, whatever the routes say: a program may bind a socket to it, without any privilege.
+OVER_THE_DEVICE = """
+import socket, sys
+
+device = next(name for _, name in socket.if_nameindex() if name != "lo")
+for kind, host, port in (word.split() for word in sys.argv[1].split("|")):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as one:
+        one.settimeout(5)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        try:
+            one.connect((host, int(port)))
+            one.send(b"over the device")
+            print(kind, host, port, "sent")
+        except OSError as error:
+            print(kind, host, port, "refused" if error.errno in (1, 111) else error)
+"""
+# What comes to the host's loopback until the end is said.
+LISTENER = """
+import select, socket
+
+sockets = [socket.socket(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, socket.AF_INET, socket.AF_INET6)]
+for one, address in zip(sockets, (("127.0.0.1", 3130), ("127.0.0.1", 9997), ("::1", 9997))):
+    one.bind(address)
+print("listening", flush=True)
+while True:
+    for one in select.select(sockets, [], [])[0]:
+        said = one.recv(99).decode()
+        if said == "end":
+            raise SystemExit
+        print(one.getsockname()[:2], said, flush=True)
+"""
+WITH_LISTENER = """
+mkfifo heard; python3 -c "$LISTENER" >heard & exec 3<heard; read -r line <&3; echo "$line"
+aisb -q $NET -- python3 -c "$OVER_THE_DEVICE" "$WORDS" || echo "exit $?"
+python3 -c 'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b"end", ("127.0.0.1", 9997))'
+cat <&3
+"""
+
+
+@pytest.mark.parametrize("net", ["--net full", "--no-gate --allow allowed.test"])
+def test_a_socket_that_is_bound_to_the_device_does_not_lead_to_the_hosts_loopback(lab: Lab, net: str) -> None:
+    """slirp4netns would dial and send there: streams, datagrams, and questions that are redirected to loopback. (A36, A38)"""
+    streams = [*(f"tcp 127.0.0.1 {port}" for port in CANARY_PORTS), "tcp 127.1.2.3 22", "tcp ::1 8000"]
+    packets = [f"udp {host} {port}" for host in ("127.0.0.1", "::1") for port in (9997, 3130)]
+    # Everything is open to the one; of the other a question leads nowhere but inside.
+    questions = [] if net == "--net full" else ["udp 192.0.2.7 53"]
+    words = [*streams, *packets, *questions]
+    env = {"NET": net, "LISTENER": LISTENER, "OVER_THE_DEVICE": OVER_THE_DEVICE, "WORDS": "|".join(words)}
+
+    result = lab.run(WITH_LISTENER, env=env)
+
+    assert result.text.splitlines() == ["listening", *(f"{word} refused" for word in words)], result.errors
+    assert not [site for site in arrived(lab) if site.startswith("host ")]
 
 
 def test_no_address_of_the_host_answers(lab: Lab) -> None:

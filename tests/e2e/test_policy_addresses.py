@@ -231,6 +231,31 @@ def test_host_bits_are_normalised_and_said(lab: Lab) -> None:
     assert "allow.0=203.0.113.12/31:5432\n" in printed.text
 
 
+def test_a_network_opens_all_but_what_a_start_is_proved_by(lab: Lab) -> None:
+    """The addresses whose refusal shows at each start that it is closed: a run begins, and they stay closed in it."""
+    beside = {"beside": curl("http://192.0.2.7/"), "beside, v6": curl("http://[2001:db8:ffff::7]/", bare=True)}
+    proved_by = {
+        "by proxy": curl("http://192.0.2.1/"),
+        "without": tcp("192.0.2.1", 22),
+        "v6": tcp("2001:db8:ffff::1", 22),
+    }
+
+    direct = outside(lab, beside | proved_by)
+    assert direct == {leg: "SSH-2.0-laboratory" if leg in ("without", "v6") else ELSEWHERE for leg in direct}
+    result = inside(lab, "--allow 192.0.2.0/24 --allow 2001:db8:ffff::/48", beside | proved_by)
+    alone = lab.run("aisb --allow 192.0.2.1 -- true")
+
+    assert result.said == dict.fromkeys(beside, ELSEWHERE) | {
+        "by proxy": "403 direct-address",
+        "without": "reset",
+        "v6": "reset",
+    }
+    assert (alone.code, alone.errors.splitlines()[0]) == (
+        2,
+        "aisb: --allow '192.0.2.1': by refusing this address each start proves that it is closed",
+    )
+
+
 def test_a_network_does_not_open_the_machine_that_it_holds(lab: Lab) -> None:
     """slirp4netns leads to the host by the host's own addresses, and they are closed like its loopback. (A36)"""
     lab.names("machine.test A 203.0.113.2\nmachine6.test AAAA 2001:db8::2\n")

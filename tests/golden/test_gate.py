@@ -9,6 +9,7 @@ import pytest
 from aisb.domain.egress import EgressPolicy
 from aisb.domain.entries import parse_entry
 from aisb.domain.gather import gather
+from aisb.domain.injection import Injection
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
 from aisb.domain.upstream import Upstream
 from aisb.render.gate_files import gate_entrypoint, gate_files, squid_conf
@@ -56,6 +57,17 @@ def test_addresses_and_hosts_with_rules(golden: Callable[[str, str], None]) -> N
     for name in ("bumped", "gate.nft", "policy.json", "roots.pem", "squid.conf"):
         golden(f"gate/every-kind/{name}", files[name])
     assert {"bumped", "roots.pem"}.isdisjoint(files_of(NAMES, HOST))
+
+
+def test_a_gate_that_puts_secrets_into_requests(golden: Callable[[str, str], None]) -> None:
+    """Headers by name and number, and no value; the host's TLS is opened though it has no rules."""
+    injections = (Injection("allowed.test", "Authorization"), Injection("key.allowed.test", "X-Api-Key"))
+    files = gate_files(
+        egress=EgressPolicy(NAMES, injections=injections), host_addresses=HOST, seccomp="{}\n", idle_seconds=600
+    )
+
+    for name in ("bumped", "policy.json", "squid.conf"):
+        golden(f"gate/injected/{name}", files[name])
 
 
 def test_a_gate_that_learns(golden: Callable[[str, str], None]) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.addresses import AddressEntry
+from aisb.domain.egress import EgressPolicy
+from aisb.domain.names import EXACT, NameEntry
+from aisb.domain.net import HOST_V4, HOST_V6
 from aisb.render import sandbox
-from aisb.render.sandbox import MODES, entrypoint, mount_targets, ruleset
+from aisb.render.argv import mount_targets
+from aisb.render.pinned import pinned_ruleset
+from aisb.render.sandbox import MODES, entrypoint, ruleset
 from aisb.render.seccomp import seccomp_json
 from gate import launcher, names, probe, relay
 
@@ -55,6 +62,17 @@ def test_the_rules_of_each_mode(mode: str, golden: Callable[[str, str], None]) -
     golden(f"sandbox/{mode}.nft", ruleset(mode))
 
 
+def test_the_rules_without_a_gate(golden: Callable[[str, str], None]) -> None:
+    """With every kind of entry, and this host's addresses."""
+    networks = (("10.1.2.3/32", 5432), ("10.20.0.0/16", 443), ("2001:db8:1::/48", None))
+    egress = EgressPolicy(
+        names=(NameEntry("a.test", EXACT, (22, 80, 443)), NameEntry("b.test", EXACT, (80, 443))),
+        addresses=tuple(AddressEntry(ip_network(text), port) for text, port in networks),
+    )
+
+    golden("sandbox/pinned.nft", pinned_ruleset(egress, ("203.0.113.2", "2001:db8::2")))
+
+
 def test_the_entrypoint(golden: Callable[[str, str], None]) -> None:
     golden("sandbox/entrypoint", entrypoint())
 
@@ -85,7 +103,7 @@ def test_the_programs_and_the_rules_hold_the_same_numbers() -> None:
     assert (first, last - first + 1) == (names.FIRST, names.COUNT)
     assert launcher.RELAY[1] == relay.DNS_PORT
     assert (sandbox.COMMAND_UID, probe.PROXY[1]) == (launcher.UID, relay.EXPLICIT_PORT)
-    assert sandbox.HOST_V4[0] == probe.HOST_ADDRESSES[0][0]
+    assert (HOST_V4[0], HOST_V6[0]) == (probe.HOST_ADDRESSES[0][0], probe.HOST_V6[0])
 
 
 def test_the_entrypoint_starts_programs_by_absolute_paths_alone() -> None:

@@ -35,16 +35,18 @@ def test_a_question_means_what_dnslib_meant_by_it(name: str, kind: int, identity
     assert (query.identity, query.name, query.kind, query.fault) == (identity, expected, kind, dns.NO_ERROR)
 
 
-@given(NAME, st.sampled_from([dns.TYPE_A, dns.TYPE_AAAA]), WORD, CODES, st.booleans())
+@given(NAME, st.sampled_from([dns.TYPE_A, dns.TYPE_AAAA]), WORD, CODES, st.lists(st.integers(1, 255), max_size=8))
 def test_dnslib_reads_every_answer_as_it_was_meant(
-    name: str, kind: int, identity: int, code: int, has_address: bool
+    name: str, kind: int, identity: int, code: int, hosts: list[int]
 ) -> None:
-    """Code, question and record, with nothing else in the message."""
+    """Code, question and records, with nothing else in the message."""
     query = dns.parse_query(asked(name, kind, identity))
     assert query is not None
-    address = (b"\xc6\x12\x01\x05" if kind == dns.TYPE_A else b"\0" * 15 + b"\x01") if has_address else b""
+    network, shown = (
+        (b"\xc6\x12\x01", "198.18.1.{}") if kind == dns.TYPE_A else (b"\x20\x01" + b"\0" * 13, "2001::{:x}")
+    )
 
-    read = dnslib.DNSRecord.parse(dns.answer(query, code, address))
+    read = dnslib.DNSRecord.parse(dns.answer(query, code, *(network + bytes((host,)) for host in hosts)))
 
     assert (read.header.id, read.header.qr, read.header.rd, read.header.ra, read.header.rcode) == (
         identity,
@@ -54,8 +56,7 @@ def test_dnslib_reads_every_answer_as_it_was_meant(
         code,
     )
     assert [(str(question.qname), question.qtype) for question in read.questions] == [(f"{name}.", kind)]
-    expected = ["198.18.1.5" if kind == dns.TYPE_A else "::1"] if has_address else []
-    assert [str(record.rdata) for record in read.rr] == expected
+    assert [str(record.rdata) for record in read.rr] == [shown.format(host) for host in hosts]
     assert (read.auth, read.ar) == ([], [])
 
 

@@ -67,7 +67,7 @@ def test_a_whole_head_and_its_pieces_come_to_the_same(data: bytes) -> None:
 
 @given(st.one_of(st.binary(max_size=120), st.lists(pieces, max_size=12).map(b" ".join)))
 def test_squids_helper_answers_each_line_with_one_line_or_none(rest: bytes) -> None:
-    line = b"5 fd00::1 " + rest.replace(b"\n", b"")
+    line = b"5 fd00::1 9 " + rest.replace(b"\n", b"")
     said = answer(lambda _: ENGINE, line)
 
     assert said.startswith((b"5 OK ", b"5 ERR "))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aisb.domain.addresses import CARRIERS, METADATA, AddressEntry, covers
+from aisb.domain.addresses import CARRIERS, METADATA, PROBES, AddressEntry, covers
 from aisb.domain.egress import policy_json, read_policy
 from aisb.domain.entries import parse_entry
 from aisb.domain.entry_kinds import Entry, RuleEntry
@@ -118,21 +118,30 @@ def test_dropping_repetitions_changes_no_verdict(items: list[Rule], method: str,
 networks = st.builds(
     lambda base, length: ip_network((base, min(length, 32 if "." in base else 128)), strict=False),
     st.sampled_from(
-        ["10.1.2.3", "10.1.255.0", "203.0.113.10", "169.254.169.254", "fd00:ec2::254", "fd00:ec2::5", "64:ff9b::a00:1"]
+        [
+            "10.1.2.3",
+            "10.1.255.0",
+            "203.0.113.10",
+            "169.254.169.254",
+            "fd00:ec2::254",
+            "fd00:ec2::5",
+            "64:ff9b::a00:1",
+            "192.0.2.1",
+        ]
     ),
     st.integers(8, 128),
 )
 entries_of_addresses = st.lists(st.builds(AddressEntry, networks, st.sampled_from([None, 80, 5432])), max_size=6)
 addresses = st.sampled_from([
     "10.1.2.3", "10.1.2.4", "10.200.0.1", "203.0.113.10", "169.254.169.254", "169.254.169.253", "fd00:ec2::254", "fd00:ec2::253",
-    "64:ff9b::a00:1", "64:ff9b::a9fe:a9fe", "::ffff:10.1.2.3", "2002:a01:203::1",
+    "64:ff9b::a00:1", "64:ff9b::a9fe:a9fe", "::ffff:10.1.2.3", "2002:a01:203::1", "192.0.2.1", "192.0.2.2",
 ])  # fmt: skip
 
 
 def naive_covers(entries: list[AddressEntry], address: str, port: int) -> bool:
     """An entry whose network holds it and whose port is right; for a guarded address only one for it alone."""
     one = ip_address(address)
-    is_guarded = any(one in ip_network(text) for text in (*METADATA, *CARRIERS))
+    is_guarded = any(one in ip_network(text) for text in (*METADATA, *PROBES, *CARRIERS))
     return any(
         one in entry.network and entry.port in (None, port) and (entry.network.num_addresses == 1 or not is_guarded)
         for entry in entries

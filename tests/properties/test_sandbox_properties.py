@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aisb.render.argv import as_in_mountinfo, mount_targets
 from aisb.render.identity import environment_block
-from aisb.render.sandbox import as_in_mountinfo, mount_targets
 from aisb.render.seccomp import ABSENT, ALLOW, REFUSED, seccomp_profile
 from gate.launcher import parse_variables
 from gate.names import Names

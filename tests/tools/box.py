@@ -178,7 +178,8 @@ def _high(descriptor: int) -> int:
 
 
 def _write_plan(box: Box, scratch: str, descriptors: tuple[int, int]) -> str:
-    from aisb.render.sandbox import entrypoint, mount_targets, ruleset
+    from aisb.render.argv import mount_targets
+    from aisb.render.sandbox import entrypoint, ruleset
     from aisb.render.seccomp import seccomp_json
 
     session = os.path.join(scratch, "session")
@@ -204,7 +205,7 @@ def _write_plan(box: Box, scratch: str, descriptors: tuple[int, int]) -> str:
     gate = ("/run/aisb/gate",) if box.gate else ()
     own = {
         "mode": f"{box.mode}\n",
-        "sandbox.nft": ruleset(box.mode),
+        "sandbox.nft": box.files.get("sandbox.nft") or ruleset(box.mode),
         "mounts": mount_targets(
             (*BOX_MOUNTS, *gate, *(f"/usr/sbin/{name}" for name in box.programs), *box.expected_mounts)
         ),

@@ -30,6 +30,7 @@ from aisb.domain.egress import EgressPolicy  # noqa: E402  # found by the path a
 from aisb.domain.entries import parse_entry  # noqa: E402  # found by the path above
 from aisb.domain.gather import gather  # noqa: E402  # found by the path above
 from aisb.domain.images import GATE_PROGRAMS  # noqa: E402  # found by the path above
+from aisb.effects.sealed import sealed  # noqa: E402  # found by the path above
 from tests.lab.laboratory.settings import HOSTS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -245,6 +246,7 @@ class GateBox:
         host_addresses: tuple[str, ...] = ("203.0.113.2", "2001:db8::2"),
         way_out: WayOut | None = None,
         login: str = "",
+        secrets: bytes = b"",
     ) -> None:
         self.world = world
         self._resolv_conf = resolv_conf
@@ -261,6 +263,7 @@ class GateBox:
         self._host_addresses = host_addresses
         self._way_out = way_out
         self._login = login
+        self._secrets = secrets
         self._process: subprocess.Popen[bytes] | None = None
         self.scratch = tempfile.mkdtemp(prefix="aisb-gate-")
         self.directory = f"{self.scratch}/g"
@@ -287,18 +290,21 @@ class GateBox:
             os.write(telling, f"{self._login}\n".encode())
         os.close(telling)
         # bash puts the descriptors where podman would.
-        aside = f"exec 198>&{writer} 199<&{told}; exec {writer}>&- {told}<&-"
-        shell = f'{aside}; exec 3>&198 4<&199; exec 198>&- 199<&-; exec "$@"'
+        memory = sealed(self._secrets)
+        aside = f"exec 197<&{memory} 198>&{writer} 199<&{told}; exec {memory}<&- {writer}>&- {told}<&-"
+        five = "5<&197" if self._secrets else "5<&-"
+        shell = f'{aside}; exec 3>&198 4<&199 {five}; exec 197<&- 198>&- 199<&-; exec "$@"'
         argv = ["bash", "-c", shell, "bash", "nsenter", f"--net=/run/netns/{self.world.gate}"]
         argv += ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         begun = time.monotonic()
         self._process = subprocess.Popen(
             [*argv, sys.executable, os.path.abspath(__file__), f"{self.scratch}/plan.json"],
             stdin=subprocess.DEVNULL,
-            pass_fds=(writer, told),
+            pass_fds=(writer, told, memory),
         )
         os.close(writer)
         os.close(told)
+        os.close(memory)
         self._pipe = os.fdopen(reader, "rb", buffering=0)
         self.ready = self._pipe.readline().decode().strip()
         self.ready_seconds = time.monotonic() - begun
@@ -362,8 +368,8 @@ class GateBox:
         }
 
     def _write_files(self) -> None:
+        from aisb.render.argv import mount_targets
         from aisb.render.gate_files import gate_entrypoint, gate_files
-        from aisb.render.sandbox import mount_targets
         from aisb.render.seccomp import seccomp_json
 
         os.chmod(self.scratch, 0o755)

@@ -95,9 +95,9 @@ def through_tunnel(path: str, authority: str, words: bytes, seconds: float = SEC
         return listen(client, seconds=seconds)
 
 
-_UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-_UNVERIFIED.check_hostname = False
-_UNVERIFIED.verify_mode = ssl.CERT_NONE
+UNVERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+UNVERIFIED.check_hostname = False
+UNVERIFIED.verify_mode = ssl.CERT_NONE
 
 
 def https(path: str, authority: str, sni: str | None, url: str = "/", host: str = "") -> Heard:
@@ -108,7 +108,7 @@ def https(path: str, authority: str, sni: str | None, url: str = "/", host: str 
         if answer.status != 200:
             return answer
         try:
-            with _UNVERIFIED.wrap_socket(client, server_hostname=sni) as secure:
+            with UNVERIFIED.wrap_socket(client, server_hostname=sni) as secure:
                 secure.sendall(get_and_close(url, host=host or authority.partition(":")[0]))
                 # The servers here keep a connection: one answer is all.
                 return listen(secure, until=b"\n", seconds=SECONDS)

@@ -154,9 +154,9 @@ def in_mode_allow() -> list[Attempt]:
     ]
 
 
-def join_network() -> None:
+def join_network(attempts: list[Attempt]) -> None:
     """
-    Give this namespace a device that leads to another one, where servers answer at some addresses.
+    Give this namespace a device that leads to another one, where servers answer at the addresses of these attempts.
 
     The other end belongs to a child in a network namespace of its own.
     """
@@ -166,7 +166,7 @@ def join_network() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         assert libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) == 0
         assert libc.unshare(CLONE_NEWNET) == 0
-        _be_the_network(mine)
+        _be_the_network(mine, attempts)
         os.write(writable, b".")
         threading.Event().wait()
     os.close(writable)
@@ -180,7 +180,7 @@ def join_network() -> None:
     )
 
 
-def _be_the_network(inner: int) -> None:
+def _be_the_network(inner: int, attempts: list[Attempt]) -> None:
     ip(
         "link set lo up",
         f"link add outer type veth peer name inner netns /proc/{os.getpid()}/fd/{inner}",
@@ -188,7 +188,7 @@ def _be_the_network(inner: int) -> None:
         "address add 203.0.113.1/24 dev outer",
         "-6 address add 2001:db8::1/64 dev outer nodad",
     )
-    for address in sorted({address for _, _, _, address, _ in OUTSIDE} - {"127.0.0.1"}):
+    for address in sorted({address for _, _, _, address, _ in attempts} - {"127.0.0.1", "203.0.113.2"}):
         family = V6 if ":" in address else V4
         ip(f"address add {address} dev lo" + (" nodad" if family == V6 else ""))
         for port in (22, 53, 80):
@@ -219,6 +219,28 @@ OUTSIDE: list[Attempt] = [
     (V6, STREAM, 0, "fd00::2", 22),
     (V6, STREAM, 0, "fd00::3", 53),
 ]
+# For mode pinned, beside those.
+FOR_PINNED: list[Attempt] = [
+    (V4, STREAM, 0, "203.0.113.10", 80),
+    (V4, STREAM, 0, "203.0.113.10", 22),
+    (V4, PACKETS, 0, "203.0.113.10", 80),
+    (V4, STREAM, 0, "203.0.113.12", 80),
+    (V4, STREAM, 0, "10.0.0.5", 22),
+    (V4, STREAM, 0, "10.0.0.5", 80),
+    (V4, STREAM, 0, "10.20.3.4", 80),
+    (V4, STREAM, 0, "10.21.0.1", 80),
+    (V4, STREAM, 0, "169.254.169.254", 80),
+    (V4, STREAM, 0, "8.8.8.8", 53),
+    (V4, PACKETS, 0, "8.8.8.8", 53),
+    (V4, STREAM, 0, "203.0.113.2", 81),
+    (V6, STREAM, 0, "2001:db8:1::10", 80),
+    (V6, STREAM, 0, "2001:db8:1::10", 22),
+    (V6, PACKETS, 0, "2001:db8:1::10", 80),
+    (V6, STREAM, 0, "fd00:ec2::254", 80),
+    (V6, STREAM, 0, "fd00:5::1", 80),
+    (V6, PACKETS, 0, "2001:db8:1::53", 53),
+    (V6, STREAM, 0, "2001:db8:1::53", 53),
+]
 
 
 def main() -> None:
@@ -228,9 +250,13 @@ def main() -> None:
     if mode == "allow":
         attempts = in_mode_allow()
     else:
-        join_network()
+        attempts = OUTSIDE + (FOR_PINNED if mode == "pinned" else [])
+        join_network(attempts)
         serve_streams(V4, "127.0.0.1", 22, lambda _: "own server")
-        attempts = OUTSIDE
+    if mode == "pinned":
+        for family, address in ((V4, "127.0.0.1"), (V6, "::1")):
+            serve_streams(family, address, 3130, lambda client: f"resolver: {meant(client)}")
+            serve_packets(family, address, 3130, "resolver")
     if ruleset != "-":
         load(ruleset)
     kinds = {STREAM: "tcp", PACKETS: "udp", RAW: "raw"}

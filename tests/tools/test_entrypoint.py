@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -186,7 +187,9 @@ def test_the_relay_holds_nothing_that_it_was_not_meant_to(gate: str, tmp_path: P
         os.close(stdin)
         end_box(process)
 
-    assert {re.sub("[0-9]+", "N", link) for link in links} == {"/dev/null", "anon_inode:[eventpoll]", "socket:[N]"}
+    # A pipe with both its ends here leads nowhere else.
+    others = [link for link, count in Counter(links).items() if count == 1 or not link.startswith("pipe:")]
+    assert {re.sub("[0-9]+", "N", link) for link in others} == {"/dev/null", "anon_inode:[eventpoll]", "socket:[N]"}
     assert environment in {b"", b"PWD=/project\0"}
 
 
@@ -584,8 +587,8 @@ def test_extra_certificates_join_the_images_own(gate: str) -> None:
     extra = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
     ended = shell(
         "cat /etc/ssl/certs/ca-certificates.crt - <<END | cmp - /run/user/1000/aisb/ca-bundle.pem && "
-        "stat -c '%a %u' /run/user/1000/aisb /run/user/1000/aisb/* && "
-        f"tail -n 1 /run/user/1000/aisb/wgetrc\n{extra}\nEND",
+        "cd /run/user/1000/aisb && stat -c '%a %u' . ca-bundle.pem wgetrc && "
+        f"tail -n 1 wgetrc\n{extra}\nEND",
         gate=gate,
         files={"ca.pem": extra},
     )

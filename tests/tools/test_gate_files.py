@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.egress import EgressPolicy
+from aisb.domain.injection import Injection
 from aisb.domain.names import covering_lines
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import BELOW, EXACT, MATCHES, TREE, WEB_PORTS, NameEntry
@@ -64,6 +65,9 @@ POLICIES: dict[str, EgressPolicy] = {
         "[64:ff9b::a00:5]:443",
         "198.51.100.7",
         "192.0.2.0/24",
+    ),
+    "secrets": allowing("a.test", "GET b.test/**")._replace(
+        injections=(Injection("a.test", "Authorization"), Injection("b.test", "X-Of-Our-Own"))
     ),
     "hosts with rules": allowing(
         "a.test",

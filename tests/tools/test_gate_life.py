@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aisb.domain.egress import EgressPolicy
 from aisb.domain.rules import TREE, NameEntry
+from aisb.render.gate_files import squid_conf
 from tests.tools.gate_box import CAPABILITIES, GateBox, World, poll, wait_for
-from tests.tools.gate_client import connect, connected, get, get_and_close, https, listen, say, tunnel
+from tests.tools.gate_client import UNVERIFIED, connect, connected, get, get_and_close, https, listen, say, tunnel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -329,6 +331,55 @@ def test_a_silent_client_is_cut_and_a_silent_stream_is_not(world: World, system:
             assert client.recv(10) == b"later"
         assert say(path, get_and_close("http://allowed.test/slow/3")).data.endswith(b"hello from 203.0.113.10\n")
         assert https(path, "allowed.test:443", "allowed.test", url="/slow/3").status == 200
+
+
+def a_sixtieth() -> tuple[tuple[str, str, str], ...]:
+    """Each of squid's times, and how long the bridge waits for a head, so much shorter."""
+    units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+    text = squid_conf(EgressPolicy(NAMES), ())
+    lines = re.findall(r"^((?:\w+_timeout|client_lifetime) ([0-9]+) (second|minute|hour|day)s?)$", text, re.MULTILINE)
+    shorter = [
+        ("squid.conf", line, f"{line.split()[0]} {max(1, int(number) * units[unit] // 60)} seconds")
+        for line, number, unit in lines
+    ]
+    assert len(shorter) > 8
+    return (*shorter, ("gate/client.py", "HEAD_SECONDS = 60.0", "HEAD_SECONDS = 1.0"))
+
+
+def test_at_a_sixtieth_of_all_times_a_stream_is_silent_for_a_minute(world: World, system: str) -> None:
+    """That is an hour in a gate as it is. What waits here is what a silence would be cut in first."""
+    with started(world, system, *a_sixtieth()) as gate:
+        path = gate.open("00000001")
+        found: dict[str, int] = {}
+
+        def quiet_tunnel() -> None:
+            with connected(path) as client:
+                assert tunnel(client, "allowed.test:5432").status == 200
+                client.sendall(b"before")
+                assert client.recv(10) == b"before"
+                time.sleep(60)
+                client.sendall(b"after")
+                found["tunnel"] = len(client.recv(10))
+
+        def quiet_answers() -> None:
+            url = get_and_close("http://allowed.test/slow/60")
+            found["plain"] = say(path, url, until=b"203.0.113.10\n", seconds=90).data.count(b"hello from")
+
+        def quiet_tls() -> None:
+            with connected(path) as client:
+                assert tunnel(client, "allowed.test:443").status == 200
+                with UNVERIFIED.wrap_socket(client, server_hostname="allowed.test") as secure:
+                    time.sleep(60)
+                    secure.sendall(get("/", host="allowed.test"))
+                    found["tls"] = listen(secure, until=b"203.0.113.10\n").data.count(b"hello from")
+
+        threads = [threading.Thread(target=one) for one in (quiet_tunnel, quiet_answers, quiet_tls)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert found == {"tunnel": 5, "plain": 1, "tls": 1}
 
 
 def test_a_helper_that_dies_is_replaced(world: World, system: str) -> None:

@@ -18,7 +18,7 @@ from gate import relay as program
 from gate.loop import Loop
 from gate.names import Names
 from gate.relay import Relay, is_own
-from gate.resolver import Resolver, serve_packets
+from gate.resolver import GateResolver, serve_packets
 from gate.verdicts import Verdicts
 from tests.tools.fake_bridge import DENIED, FakeBridge, fake_bridge
 
@@ -38,7 +38,7 @@ class Rig:
         self.names = Names()
         self.loop = Loop()
         self._verdicts = Verdicts(self.loop, path)
-        resolver = Resolver(self.names, self._verdicts)
+        resolver = GateResolver(self.names, self._verdicts)
         self.relay = Relay(self.loop, path, self.names, resolver, most_clients, lambda _: self.meant)
         self._listeners = [listen() for _ in range(3)]
         self._packets = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -6,10 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.addresses import AddressEntry
+from aisb.domain.egress import EgressPolicy
+from aisb.domain.names import EXACT, NameEntry
+from aisb.domain.no_gate import Pinned
+from aisb.render.pinned import pinned_ruleset
+from aisb.render.pins import pin_elements
 from aisb.render.sandbox import MODES, ruleset
 
 if TYPE_CHECKING:
@@ -36,11 +43,34 @@ def rules_file(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mode", MODES)
+# Two addresses of a name, and some that are never pinned: private, this host's, and where the host is shown. Then entries:
+# one address, networks, one of them with a metadata service in it.
+INWARD = (("10.21.0.1", 80), ("169.254.169.254", 80), ("203.0.113.12", 80), ("169.254.1.2", 80), ("fd00::3", 53))
+OPENED = (("203.0.113.10", 80), ("2001:db8:1::10", 80), *INWARD)
+ENTRIES = (("10.0.0.5/32", 22), ("10.20.0.0/16", None), ("fd00::/16", 80), ("10.0.2.0/24", None))
+
+
+def pinned(opened: tuple[tuple[str, int], ...] = OPENED, entries: tuple[tuple[str, int | None], ...] = ENTRIES) -> str:
+    """The ruleset of a sandbox without a gate, completed."""
+    egress = EgressPolicy(
+        names=(NameEntry("a.test", EXACT, (80,)),),
+        addresses=tuple(AddressEntry(ip_network(text), port) for text, port in entries),
+    )
+    return pinned_ruleset(egress, ("203.0.113.12", "2001:db8::2")) + pin_elements(Pinned((), opened, ()))
+
+
+RULESETS = {mode: ruleset(mode) for mode in MODES} | {
+    "pinned": pinned(),
+    "pinned, nothing": pinned((), ()),
+    "pinned, ten thousand": pinned(tuple((f"203.{n // 250}.{n % 250}.1", 443) for n in range(10_000))),
+}
+
+
+@pytest.mark.parametrize("mode", RULESETS)
 def test_nft_takes_the_ruleset_without_a_word(mode: str, tmp_path: Path) -> None:
     """A warning today is an error in the next version."""
     done = subprocess.run(
-        [*NAMESPACE, "nft", "--check", "--file", str(rules_file(tmp_path, ruleset(mode)))],
+        [*NAMESPACE, "nft", "--check", "--file", str(rules_file(tmp_path, RULESETS[mode]))],
         capture_output=True,
         timeout=30,
         check=False,
@@ -143,3 +173,47 @@ def test_in_mode_full_everything_but_the_host_answers(tmp_path: Path) -> None:
         "udp 10.0.2.2 80": "EPERM",
         "tcp fd00::2 22": "ECONNREFUSED",
     }
+
+
+PINNED = {
+    "tcp 203.0.113.10 80": "reached",
+    "tcp 10.0.0.5 22": "reached",
+    "tcp 10.20.3.4 80": "reached",
+    "tcp 2001:db8:1::10 80": "reached",
+    "tcp fd00:5::1 80": "reached",
+    "tcp 127.0.0.1 22": "own server",
+    "tcp 8.8.8.8 53": "resolver: 8.8.8.8 53",
+    "udp 8.8.8.8 53": "resolver",
+    "tcp 2001:db8:1::53 53": "resolver: 2001:db8:1::53 53",
+    "udp 2001:db8:1::53 53": "resolver",
+    "tcp 10.0.2.2 53": "resolver: 10.0.2.2 53",
+    "tcp 10.0.2.3 53": "resolver: 10.0.2.3 53",
+    "tcp 169.254.1.1 53": "resolver: 169.254.1.1 53",
+    "udp 169.254.1.1 53": "resolver",
+    "udp 169.254.1.2 53": "resolver",
+    "tcp fd00::3 53": "resolver: fd00::3 53",
+}
+
+
+def test_without_rules_everything_that_pinned_refuses_answers() -> None:
+    """But for the sandbox's own address, at which nobody listens."""
+    found = send_packets("pinned", "-")
+
+    assert {attempt: outcome for attempt, outcome in found.items() if outcome != "reached"} == {
+        "tcp 127.0.0.1 22": "own server",
+        "tcp 203.0.113.2 81": "ECONNREFUSED",
+    }
+    assert len(found) == 34
+
+
+def test_without_a_gate_pinned_addresses_and_those_of_entries_answer_and_nothing_else(tmp_path: Path) -> None:
+    """
+    At their ports, by TCP. Questions for names stay inside, and this host and a metadata service are closed, in an
+    entry's network too. (A30, A31, A34, A37, A38)
+    """
+    found = send_packets("pinned", rules_file(tmp_path, pinned()))
+
+    assert found == {
+        attempt: PINNED.get(attempt, "ECONNREFUSED" if attempt.startswith("tcp") else "EPERM") for attempt in found
+    }
+    assert set(PINNED) < set(found)

@@ -51,6 +51,28 @@ def test_an_archive_with_another_hash_stops_the_step(tmp_path: object) -> None:
     assert (done.returncode, done.stdout) == (1, f"aisb-fail: x.tgz has the sha256 {found}, not {wrong}\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--with-gnutls --enable-ssl", "this base's squid was built without OpenSSL and cannot look at TLS"),
+        ("--with-openssl", "security_file_certgen is missing: this base's squid makes no certificates"),
+    ],
+    ids=["no OpenSSL", "no certificates"],
+)
+def test_a_squid_that_cannot_open_tls_stops_the_build(options: str, why: str) -> None:
+    """It would not look at hellos, or open nothing, at a gate's start or later. (C40)"""
+    script = f"""
+        squid() {{ echo "Squid Cache: Version 6.13"; echo "configure options: {options}"; }}
+        {_function("fail")}
+        {_function("need_squid").replace("/usr/lib/squid/", "/nowhere/")}
+        need_squid
+    """
+
+    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, f"aisb-fail: {why}\n")
+
+
 def _function(name: str) -> str:
     """One function of the script."""
     with open(SETUP, encoding="utf-8") as file:

@@ -74,6 +74,9 @@ def test_an_address_is_covered_by_an_entry_or_not(
         ("64:ff9b::1", True, True),
         ("2002:a9fe:a9fe::", True, True),
         ("2001::1", True, True),
+        ("192.0.2.1", False, True),
+        ("192.0.2.2", False, False),
+        ("2001:db8:ffff::1", False, True),
     ],
 )
 def test_what_is_not_the_internet(network: str, private: bool, guarded: bool) -> None:

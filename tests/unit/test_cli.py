@@ -53,7 +53,21 @@ def test_help_fits_a_screen() -> None:
     "words",
     [
         [*verb, "--help"]
-        for verb in ((), ("run",), ("learn",), ("logs",), ("build",), ("version",), ("policy",), ("allow",))
+        for verb in (
+            *(
+                (),
+                ("run",),
+                ("learn",),
+                ("logs",),
+                ("build",),
+                ("version",),
+                ("allow",),
+                ("deny",),
+                ("trust",),
+                ("init",),
+            ),
+            *(("policy",), ("policy", "check"), ("policy", "show"), ("policy", "presets")),
+        )
     ],
 )
 def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:
@@ -180,7 +194,8 @@ def test_what_to_write_instead(words: list[str], environ: dict[str, str], messag
         ([], {"AISB_NET": "full"}, "AISB_NET=full: an open network is never a default"),
         (["--env", "HOME"], {}, "--env HOME: the sandbox has a HOME of its own"),
         (["--env", "https_proxy"], {}, "--env https_proxy: the sandbox has a https_proxy of its own"),
-        (["--env", "A=secret"], {}, "--env A=...: a value on the command line shows in the process list"),
+        (["--env", "1A=secret"], {}, "--env '1A=...' is not the name of a variable"),
+        (["--env", "A=@B-C"], {}, "--env A=@...: after @ stands the name of a variable of yours"),
         (["--env", "1A"], {}, "--env '1A' is not the name of a variable"),
         (["--project", ""], {}, "--project is empty"),
         (["--project", "x", "--no-cwd"], {}, "--project and --no-cwd exclude each other"),
@@ -303,10 +318,10 @@ def test_a_verb_refuses_in_the_form_of_all_refusals(words: list[str], message: s
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["policy", "show", "--allow", "", "--allow", "a.test"], "aisb policy: --allow is empty", "policy show"),
-        (["policy", "check", "evil.test", "--allow", ""], "aisb policy: --allow is empty", "policy check"),
-        (["policy", "check", "evil.test", "--allow="], "aisb policy: --allow is empty", "policy check"),
-        (["policy", "presets", ""], "aisb policy: an argument is empty", "policy presets"),
+        (["policy", "show", "--allow", "", "--allow", "a.test"], "aisb policy show: --allow is empty", "policy show"),
+        (["policy", "check", "evil.test", "--allow", ""], "aisb policy check: --allow is empty", "policy check"),
+        (["policy", "check", "evil.test", "--allow="], "aisb policy check: --allow is empty", "policy check"),
+        (["policy", "presets", ""], "aisb policy presets: an argument is empty", "policy presets"),
         (["logs", ""], "aisb logs: an argument is empty", "logs"),
         (["logs", "--since", ""], "aisb logs: --since is empty", "logs"),
         (["allow", "a.test", "--run", ""], "aisb allow: --run is empty", "allow"),
@@ -323,8 +338,11 @@ def test_an_empty_argument_of_a_verb_is_refused(words: list[str], message: str, 
     ("words", "message", "hint"),
     [
         (["policy"], "aisb policy: it needs a word: check, show or presets", "see: aisb policy --help"),
-        (["policy", "show", "--x"], "aisb policy: it has no flag --x", "see: aisb policy show --help"),
+        (["policy", "show", "--x"], "aisb policy show: it has no flag --x", "see: aisb policy show --help"),
         (["policy", "xyzzy", "--x"], "aisb policy: it knows no word 'xyzzy'", "see: aisb policy --help"),
+        (["policy", "chekc", "a b"], "aisb policy: it knows no word 'chekc'", "write: aisb policy check 'a b'"),
+        (["policy", "Show"], "aisb policy: it knows no word 'Show'", "write: aisb policy show"),
+        (["policy", "show", "x"], "aisb policy show: it takes no argument (x)", "see: aisb policy show --help"),
         (
             ["policy", "check", "a.test", "GET"],
             "aisb policy check: the target comes last, and GET is a method",
@@ -444,3 +462,23 @@ def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
     golden("help/learn", aisb("learn", "--help").stdout.decode())
     golden("help/policy", aisb("policy", "--help").stdout.decode())
     golden("help/build", aisb("build", "--help").stdout.decode())
+
+
+def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) -> None:
+    """Nothing is looked up for them: the ruleset says which names will be. There is no squid to show."""
+    flags = ("--no-gate", "--no-cwd", "--allow", "allowed.test", "--allow", "10.1.2.3:5432")
+    home = {"HOME": str(tmp_path)}
+
+    shown = aisb(*flags, "--print-nft", "--dry-run", environ=home).stdout.decode()
+    squid = aisb(*flags, "--print-squid", environ=home)
+
+    assert "\t#   allowed.test, port 80, 443\n" in shown
+    assert "\t\tip daddr 10.1.2.3 tcp dport 5432 accept\n" in shown
+    assert [
+        word for word in ("--network pasta:--no-map-gw", "/run/pins\n", "aisb-gate", "gate.sock") if word in shown
+    ] == [
+        "--network pasta:--no-map-gw",
+        "/run/pins\n",
+    ]
+    assert (squid.returncode, squid.stdout) == (2, b"")
+    assert b"--print-squid: there is no gate with --no-gate" in squid.stderr

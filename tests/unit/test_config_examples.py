@@ -7,11 +7,12 @@ import re
 import subprocess
 
 from aisb.cli.main import VERBS
-from aisb.cli.request import read_request, read_variables
+from aisb.cli.request import read_request
 from aisb.cli.splitter import Split, split
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.config_file import parse_config
 from aisb.domain.egress import EgressPolicy, policy_json
+from aisb.domain.env_file import parse_env_file
 from aisb.domain.gather import gather
 from aisb.domain.http_request import honest_request
 from aisb.domain.layers import USER, Setting
@@ -20,6 +21,7 @@ from aisb.domain.policy import parse_allow
 from aisb.domain.policy_file import parse_policy_file
 from aisb.domain.reduce import reduce_names
 from aisb.domain.rules import Engine, NameEntry
+from aisb.domain.variables import values_of
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLES = os.path.join(CHECKOUT, "config", "examples")
@@ -77,31 +79,24 @@ def test_the_allow_list_is_what_its_comments_say() -> None:
     names = reduce_names(item.entry for item in items if isinstance(item.entry, NameEntry))
     assert request.has("dry-run")
     assert policy_json(EgressPolicy(names)) == (
-        '{"addresses":[],"host_ports":[],"learn":false,"names":['
+        '{"addresses":[],"host_ports":[],"injections":[],"learn":false,"names":['
         '{"host":"cdn.example.net","match":"below","ports":[80,443]},'
         '{"host":"db-dev.example.com","match":"exact","ports":[5432]},'
         '{"host":"git.example.com","match":"exact","ports":[22,80,443]},'
         '{"host":"llm.example.com","match":"exact","ports":[80,443]},'
         '{"host":"packages.example.com","match":"tree","ports":[80,443]}'
-        '],"rules":[],"version":3}\n'
+        '],"rules":[],"version":4}\n'
     )
 
 
-def test_the_env_file_gives_the_variables_that_the_command_names() -> None:
-    """Placeholders, and nothing else in the environment."""
-    (block,) = [block for block in blocks() if "examples/env;" in block]
-    source, command = block.splitlines()
+def test_the_env_file_is_one_that_the_command_takes() -> None:
+    """Placeholders, and nothing else."""
+    (block,) = [block for block in blocks() if "--env-file" in block]
+    given = parse_env_file(read("env").encode(), "env")
+    request = read_request(split_by_shell(block.splitlines()[-1]), {}, (), given)
 
-    environment = environment_after(source)
-    request = read_request(split_by_shell(command), environment)
-
-    assert environment == BASE_ENVIRONMENT | {"AI_API_TOKEN": "put-your-token-here", "LOG_LEVEL": "info"}
-    assert read_variables(
-        request.wanted.environment, {os.fsencode(k): os.fsencode(v) for k, v in environment.items()}
-    ) == {
-        b"AI_API_TOKEN": b"put-your-token-here",
-        b"LOG_LEVEL": b"info",
-    }
+    assert request.env_paths == ("config/examples/env",)
+    assert values_of(request.given, {}) == {b"AI_API_TOKEN": b"put-your-token-here", b"LOG_LEVEL": b"info"}
     assert parse_allow(request.wanted.net, request.wanted.allow)
 
 

@@ -13,11 +13,12 @@ ENTRIES = ("a.test", "10.20.0.0/16:5432", "2001:db8::5", "host:11434", "GET,HEAD
 WHOLE = (
     '{"addresses":[{"network":"10.20.0.0/16","port":5432},{"network":"2001:db8::5/128","port":null}],'
     '"host_ports":[11434],'
+    '"injections":[],'
     '"learn":false,'
     '"names":[{"host":"a.test","match":"tree","ports":[80,443]}],'
     '"rules":[{"host":"b.test","rules":['
     '{"action":"ALLOW","method":"GET","path":"/x/.*"},{"action":"ALLOW","method":"HEAD","path":"/x/.*"}]}],'
-    '"version":3}\n'
+    '"version":4}\n'
 )
 
 
@@ -46,12 +47,12 @@ def test_squids_outer_bound_knows_the_hosts_with_rules() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"version":3', '"version":2'),
-        ('"version":3', '"version":3.0'),
-        ('"version":3', '"version":true'),
-        ('"version":3', '"more":[],"version":3'),
-        ('"version":3', '"version":3,"version":3'),
-        (',"version":3', ""),
+        ('"version":4', '"version":2'),
+        ('"version":4', '"version":4.0'),
+        ('"version":4', '"version":true'),
+        ('"version":4', '"more":[],"version":4'),
+        ('"version":4', '"version":4,"version":4'),
+        (',"version":4', ""),
         ('"learn":false', '"learn":0'),
         ('"learn":false', '"learn":null'),
         ('"learn":false', '"learn":"true"'),

@@ -32,6 +32,7 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
         "--cap-add=NET_ADMIN", "--cap-add=SETGID", "--cap-add=SETPCAP", "--cap-add=SETUID",
         "--security-opt", "no-new-privileges",
         "--security-opt", f"seccomp={DIRECTORY}/conf/seccomp.json",
+        "--security-opt", "label=disable",
         "--sysctl", "net.ipv4.ip_local_port_range=32768 60999",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
         "--read-only",

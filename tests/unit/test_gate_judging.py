@@ -21,12 +21,13 @@ ENGINE = Engine([
     HostPolicy("api.test", (Rule("ALLOW", "GET", "/pub/.*"),)), HostPolicy("two.test", (Rule("ALLOW", "*", "/.*"),)),
 ])  # fmt: skip
 RUN = "fd00::1a2b:3c4d"
+CONNECTION = 17
 
 
 def asked(line: str, upgrade: str = "-", path: str = "/") -> bytes:
     """squid's line, with what a request has besides its names put before the door."""
     rest, _, door = line.rpartition(" ")
-    return f"7 {RUN} {rest} {upgrade} {path} {door} ".encode()
+    return f"7 {RUN} {CONNECTION} {rest} {upgrade} {path} {door} ".encode()
 
 
 def verdict(line: str, upgrade: str = "-", path: str = "/") -> str:

@@ -65,7 +65,7 @@ def test_an_entry_with_a_blank_can_be_pasted_into_a_shell() -> None:
 def test_what_no_entry_would_allow_is_said_to_be_so() -> None:
     refusal = Refusal("1a2b3c4d", "allowed.test", 443, "CONNECT", "", Reason.NAME_MISMATCH, add="")
 
-    assert b"next: no entry would allow this\n" in response_of(refusal, wants_json=False)
+    assert b"next: no entry is proposed for this\n" in response_of(refusal, wants_json=False)
 
 
 def test_a_bad_request_is_400_and_says_what_is_wrong_with_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from aisb.effects.process import Finished
 from aisb.effects.run import Job, need_home
+from aisb.effects.shield import Wishes
 from aisb.effects.state import Directories
 from aisb.errors import CommandError
 from tests.fakes import FakeRunner
@@ -30,6 +31,7 @@ def make_job(tmp_path: Path) -> Job:
         directories=Directories(runtime="/r", cache="/c", state=f"{tmp_path}/state", config="/k"),
         project="/x",
         policy_directory="",
+        wishes=Wishes(),
         home_volume="aisb-home-x",
         command=("true",),
         environment={},

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.host import Host, ask_podman, host_addresses, need_host
+from aisb.effects.host import Host, ask_podman, host_addresses, name_servers, need_host, need_network
 from aisb.effects.process import Finished
 from aisb.errors import Unavailable
 from tests.fakes import FakeRunner, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def info(*, rootless: bool = True, remote: bool = False, driver: str = "overlay") -> str:
@@ -74,6 +78,17 @@ def test_a_podman_in_the_project_is_not_run(tmp_path: os.PathLike[str]) -> None:
         need_host(str(tmp_path), FakeRunner(), str(tmp_path), str(tmp_path))
 
 
+def test_without_a_network_of_podmans_there_is_neither_a_gate_nor_a_sandbox_without_one() -> None:
+    """Nothing else is tried in its place. (C36)"""
+    with pytest.raises(Unavailable, match="neither pasta nor slirp4netns is there: the sandbox has no way out"):
+        need_network(Host("podman", (4, 3), "overlay", ""), "the sandbox")
+
+    assert [need_network(Host("podman", (5, 4), "overlay", name)) for name in ("pasta", "slirp4netns")] == [
+        "pasta",
+        "slirp4netns",
+    ]
+
+
 def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
     directory = os.path.join(tmp_path, "bin")
     os.mkdir(directory, 0o755)
@@ -87,7 +102,27 @@ def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
     first = need_host(cache, runner, directory, "", subordinate_ids=lambda: None)
     second = need_host(cache, FakeRunner(), directory, "", subordinate_ids=lambda: None)
 
-    assert first == second == Host(program, (5, 4), "overlay", first.network)
+    assert first == second == Host(program, (5, 4), "overlay", first.network, first.cgroup_manager)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "search x.test\nnameserver 192.0.2.53\nnameserver   2001:db8::53 # mine\noptions edns0\n",
+            ("192.0.2.53", "2001:db8::53"),
+        ),
+        ("#nameserver 192.0.2.53\nnameserver\n", ()),
+        ("", ()),
+    ],
+    ids=["several", "none that is meant", "nothing"],
+)
+def test_the_name_servers_of_this_host_in_their_order(tmp_path: Path, text: str, found: tuple[str, ...]) -> None:
+    """(C50)"""
+    (tmp_path / "resolv.conf").write_text(text)
+
+    assert name_servers(str(tmp_path / "resolv.conf")) == found
+    assert name_servers(str(tmp_path / "none")) == ()
 
 
 def test_the_addresses_of_this_host_are_addresses_and_none_is_loopback() -> None:

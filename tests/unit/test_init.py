@@ -52,6 +52,7 @@ def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects() -
     seen = [
         Seen(NPM, {"~/.npmrc": "https://n.test/"}, {"package-lock.json": "https://n.test/ https://evil.test/"}, ("x",)),
         Seen(TOOLS[3], {"$GOPROXY": "https://n.test,https://g.test:8443"}, {}),
+        Seen(TOOLS[2], {"~/.cargo/config.toml": "[net]"}, {}),
     ]
 
     assert allow_list(seen) == (
@@ -67,6 +68,9 @@ def test_the_list_allows_what_is_the_users_and_proposes_what_is_the_projects() -
         "\n"
         "# go.mod: go\n"
         "exact:g.test:8443  # $GOPROXY\n"
+        "\n"
+        "# Cargo.toml: cargo\n"
+        "# No host is configured for cargo. What it needs: aisb learn\n"
     )
 
 
@@ -153,6 +157,16 @@ def test_what_was_written_is_trusted_and_nothing_else(project: Path) -> None:
     assert aisb(project, "init") == (
         2,
         f"aisb: {project}/.ai-sandbox/allow is there already\naisb:   edit it, and say so: aisb trust\n",
+    )
+
+
+def test_a_project_of_no_kind_that_is_known_gets_an_empty_list(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "bare").mkdir()
+
+    assert aisb(tmp_path / "bare", "init") == (
+        0,
+        f"aisb: {tmp_path}/bare/.ai-sandbox/allow: 0 entries, trusted (no project file that aisb knows is here)\n",
     )
 
 

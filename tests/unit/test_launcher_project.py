@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.run import Job, identities, mounts_of, need_own_cover, project_identity
+from aisb.domain.protected import DIRECTORY, FILE, Cover
+from aisb.effects.guard import ROOTS, need_own_covers, roots_of
+from aisb.effects.run import Job, mounts_of, project_identity, run_files
 from aisb.effects.session import Session, close_session, open_session, this_process
+from aisb.effects.shield import Shield, Wishes
 from aisb.effects.state import Directories
 from aisb.errors import Unprotected
 from aisb.render.argv import Mount
@@ -33,15 +36,20 @@ def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
         launcher.check_same(str(project), expected)
 
 
-@pytest.mark.parametrize("name", ["project", "policy-directory"])
+@pytest.mark.parametrize("name", ["project", "policy-directory", "covers"])
 def test_nothing_is_run_where_a_directory_was_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The project, and its `.ai-sandbox`: a link in its place would have shown a directory of the host."""
+    """
+    The project, its `.ai-sandbox` and what else is protected: a link would have shown a directory of the host.
+    """
     directory = tmp_path / "p" / ".ai-sandbox"
     directory.mkdir(parents=True)
+    (tmp_path / "p" / "hooks").mkdir()
     status = directory.stat()
-    expected = identities(make_job(str(tmp_path / "p"), f"{status.st_dev} {status.st_ino}\n"))
+    job = make_job(str(tmp_path / "p"), f"{status.st_dev} {status.st_ino}\n")
+    shield = Shield(covers=(cover_of(tmp_path / "p" / "hooks"),))
+    expected = run_files(job, Session("0", "/s"), "none", shield)
     assert expected["policy-directory"] == f"{status.st_dev} {status.st_ino}\n"
     for file, text in (expected | {"mode": "none\n"}).items():
         (tmp_path / file).write_text(text)
@@ -55,54 +63,97 @@ def test_nothing_is_run_where_a_directory_was_replaced(
 
     with pytest.raises(launcher.Refused, match="the image has no init"):
         launcher._launch([b"true"])
-    (tmp_path / name).write_text("1 2\n")
+    wrong = f"1 2 {tmp_path}/p/hooks\n" if name == "covers" else "1 2\n"
+    (tmp_path / name).write_text(wrong)
     with pytest.raises(launcher.Refused, match="was replaced while the sandbox started"):
         launcher._launch([b"true"])
+
+
+def cover_of(path: Path) -> Cover:
+    """A directory that is covered where it is."""
+    status = path.stat()
+    return Cover(str(path), str(path), DIRECTORY, read_only=True, identity=f"{status.st_dev} {status.st_ino}")
 
 
 def make_job(project: str, policy_directory: str, runtime: str = "/run/aisb") -> Job:
     """A job of which only the places count."""
     where = Directories(runtime, "/cache", "/state", "/config")
-    return Job("podman", "pasta", "", where, project, policy_directory, "home", ("true",), {}, True, False)
+    return Job("podman", "pasta", "", where, project, policy_directory, Wishes(), "home", ("true",), {}, True, False)
 
 
 def test_the_policy_directory_is_mounted_over_the_project_read_only() -> None:
     """After it, so that it lies on top."""
     session = Session("0", "/s")
 
-    assert mounts_of(make_job("/p", "1 2\n"), session, "none")[-2:] == (
+    assert mounts_of(make_job("/p", "1 2\n"), session, "none", Shield())[-2:] == (
         Mount("/p", "/project", read_only=False),
         Mount("/p/.ai-sandbox", "/project/.ai-sandbox", read_only=True),
     )
-    assert mounts_of(make_job("/p", ""), session, "none")[-1] == Mount("/p", "/project", read_only=False)
+    assert mounts_of(make_job("/p", ""), session, "none", Shield())[-1] == Mount("/p", "/project", read_only=False)
+
+
+def test_a_protected_place_lies_over_the_project_and_a_mask_over_both() -> None:
+    """Each over itself, the mask with nothing in its place, in the order in which one lies on the other."""
+    covers = (
+        Cover("/p/.git", "/project/.git", DIRECTORY, read_only=False, identity="1 2"),
+        Cover("/p/.git/config", "/project/.git/config", FILE, read_only=True, identity="1 3"),
+    )
+    masks = (
+        Cover("/p/.env", "/project/.env", FILE, read_only=True, identity="1 4", shown="empty"),
+        Cover("/p/keys", "/project/keys", DIRECTORY, read_only=True, identity="1 5", shown="nothing"),
+    )
+
+    mounts = mounts_of(make_job("/p", ""), Session("0", "/s"), "none", Shield(covers, masks))
+
+    assert mounts[-5:] == (
+        Mount("/p", "/project", read_only=False),
+        Mount("/p/.git", "/project/.git", read_only=False),
+        Mount("/p/.git/config", "/project/.git/config", read_only=True),
+        Mount("/s/run/empty", "/project/.env", read_only=True),
+        Mount("/s/run/nothing", "/project/keys", read_only=True),
+    )
+
+
+def test_the_entrypoint_expects_every_mount_and_no_other() -> None:
+    shield = Shield(covers=(Cover("/p/a b", "/project/a b", DIRECTORY, read_only=True, identity="1 2"),))
+
+    files = run_files(make_job("", ""), Session("0", "/s"), "full", shield)
+
+    assert files["mounts"].split() == [
+        "/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf", "/home/sandbox",
+        "/project/a\\040b", "/run/aisb",
+    ]  # fmt: skip
+    assert files["covers"] == "1 2 /project/a b\n"
 
 
 @pytest.mark.parametrize("parent", ["r", "g/0123456789ab/r"])
-def test_no_run_starts_beside_one_that_can_replace_its_policy_directory(tmp_path: Path, parent: str) -> None:
-    """One that began before there was such a directory: its agent may write there, this one's may not."""
-    project = tmp_path / "p"
-    project.mkdir()
-    job = make_job(str(project), "1 2\n", runtime=str(tmp_path / "rt"))
-    own = open_session(str(tmp_path / "rt" / "r"), "0a", identities(job), "{}")
-    covered = open_session(str(tmp_path / "rt" / parent), "0b", identities(job), "{}")
-    (tmp_path / "q").mkdir()
-    elsewhere = make_job(str(tmp_path / "q"), "", runtime=str(tmp_path / "rt"))
-    open_session(str(tmp_path / "rt" / parent), "0c", identities(elsewhere), "{}")
-    need_own_cover(job, own)
+def test_no_run_starts_beside_one_whose_agent_can_replace_what_it_covers(tmp_path: Path, parent: str) -> None:
+    """
+    In this project, in one around it or in one below. A link put there at the right moment would lay an agent's own
+    files over this sandbox's programs; one that is a mount point there too cannot be replaced.
+    """
+    project, runtime = tmp_path / "p", str(tmp_path / "rt")
+    (project / "below/.git").mkdir(parents=True)
+    mine = [f"{project}/.git", f"{project}/below/.git"]
 
-    bare = open_session(str(tmp_path / "rt" / parent), "0d", identities(job._replace(policy_directory="")), "{}")
+    def begin(run: str, root: Path, covered: list[str]) -> Session:
+        return open_session(f"{runtime}/{parent}", run, {}, "{}", {ROOTS: roots_of([str(root)], covered)})
 
-    with pytest.raises(Unprotected, match=r"^run 0d of this project began before it had a \.ai-sandbox"):
-        need_own_cover(job, own)
-    need_own_cover(job._replace(policy_directory=""), covered)
-    close_session(bare)
-    larger = make_job(str(tmp_path), "3 4\n", runtime=str(tmp_path / "rt"))
-    bare = open_session(str(tmp_path / "rt" / parent), "0e", identities(larger), "{}")
-    with pytest.raises(Unprotected, match=r"^run 0e of this project has it in a larger project"):
-        need_own_cover(job, own)
-    pid, start, boot = this_process().split()
-    (tmp_path / bare.path / "owner").write_text(f"{pid} {int(start) - 1} {boot}")
-    need_own_cover(job, own)
+    own = begin("0a", project, mine)
+    begin("0b", project, mine)
+    begin("0c", tmp_path, mine)
+    begin("0d", project / "below", mine)
+    need_own_covers(mine, own, runtime)
+
+    for root, covered in ((project, mine[1:]), (tmp_path, mine[:1]), (project / "below", mine[:1])):
+        bare = begin("0e", root, covered)
+        with pytest.raises(Unprotected, match=r"^the agent of run 0e can replace .*/\.git, which was not there"):
+            need_own_covers(mine, own, runtime)
+        need_own_covers([], own, runtime)
+        pid, start, boot = this_process().split()
+        (tmp_path / bare.path / "owner").write_text(f"{pid} {int(start) - 1} {boot}")
+        need_own_covers(mine, own, runtime)
+        close_session(bare)
 
 
 def test_no_project_is_nothing_to_compare() -> None:

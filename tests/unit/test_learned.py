@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -313,6 +315,21 @@ def test_the_list_takes_the_place_of_what_a_file_held(tmp_path: Path) -> None:
 
     assert (tmp_path / "moved").read_text() == "exact:a.test\n"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_user_who_may_run_nothing_leaves_no_file(tmp_path: Path) -> None:
+    """Root, and whoever has a home that is somebody else's: the file is opened for a run alone."""
+    done = subprocess.run(
+        [sys.executable, "-m", "aisb", "learn", "--output", str(tmp_path / "o"), "--", "true"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": "/nowhere"},
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, os.listdir(tmp_path)) == (69, []), done.stderr
 
 
 def test_a_file_that_cannot_be_written_is_an_error_before_the_run(tmp_path: Path) -> None:

@@ -103,9 +103,9 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "to allow it, add: --allow allowed.test:8443",
         "denied [2001:db8::11]:443: no entry of the policy covers this address; to allow it, add: --allow '[2001:db8::11]:443'",
         "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
-        "denied allowed.test:443: the names in the request are not one and the same; no entry would allow this",
-        "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry would allow this",
-        "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry would allow this",
+        "denied allowed.test:443: the names in the request are not one and the same; no entry is proposed for this",
+        "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry is proposed for this",
+        "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry is proposed for this",
     ]
 
 
@@ -125,14 +125,14 @@ def test_a_refused_method_or_path_is_said_with_the_rule_that_would_allow_it() ->
         "to allow it, add: --allow 'PUT a.test/x'",
         "denied a.test:443: the host is allowed, but not this path; "
         """to allow it, add: --allow 'GET a.test/it'"'"'s'""",
-        "denied a.test:443: the path is not in the one form that every server reads alike; no entry would allow this",
-        "denied a.test:443: the host is allowed, but not this path; no entry would allow this",
+        "denied a.test:443: the path is not in the one form that every server reads alike; no entry is proposed for this",
+        "denied a.test:443: the host is allowed, but not this path; no entry is proposed for this",
     ]
 
 
 def test_a_refusal_of_what_named_no_destination_says_so() -> None:
     assert denial_lines([record("", 0, "bad-request")]) == [
-        "denied what was no request: the gate does not take a request in this form; no entry would allow this"
+        "denied what was no request: the gate does not take a request in this form; no entry is proposed for this"
     ]
 
 
@@ -158,6 +158,16 @@ def test_what_was_allowed_and_came_to_nothing_is_said_after_the_refusals() -> No
     ]
 
 
+@pytest.mark.parametrize(("failed", "is_said"), [("unresolved", True), ("unanswered", False)])
+def test_name_servers_that_changed_are_named_where_a_name_did_not_resolve(failed: str, is_said: bool) -> None:
+    """(C50) The gate of a run goes on asking those that were there at its start."""
+    audit = [json.dumps({"host": "gone.test", "port": 443, "reason": "", "decision": "allow", "failed": failed})]
+    stale = "the name servers of this machine have changed since this run began: a new run asks the new ones"
+
+    assert denial_lines(audit, new_resolvers=True) == [*denial_lines(audit), *([stale] if is_said else [])]
+    assert denial_lines([], new_resolvers=True) == []
+
+
 def test_a_flood_of_destinations_is_summed_up() -> None:
     lines = denial_lines([record(f"{number}.evil.test", 443, "not-listed") for number in range(25)])
 
@@ -169,7 +179,7 @@ def test_no_entry_is_proposed_that_would_be_refused() -> None:
     lines = denial_lines([record(host, 0, "dns") for host in ("com", "test", "co.uk", "github.io", "x.github.io")])
 
     assert [line.partition("; ")[2] for line in lines] == [
-        *["no entry would allow this"] * 4,
+        *["no entry is proposed for this"] * 4,
         "to allow it, add: --allow x.github.io",
     ]
 

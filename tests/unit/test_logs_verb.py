@@ -203,6 +203,28 @@ def test_a_reader_that_leaves_ends_it_without_a_word(place: Place) -> None:
     place.end(session)
 
 
+@pytest.mark.parametrize("words", [(), ("--json",), ("--summary",), ("-f",)])
+@pytest.mark.parametrize("count", [1, 5000])
+def test_on_a_full_disk_it_ends_with_a_sentence(place: Place, count: int, words: tuple[str, ...]) -> None:
+    """Also where it is longer than what is held back, so that writing fails in the middle of it."""
+    place.ended("0000000a", *(named(f"host-{number}.test") for number in range(count)))
+
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "aisb", "logs", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=place.project,
+            env=place.environ,
+            timeout=60,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (1, "aisb: stdout could not be written: No space left on device\n")
+
+
 def test_a_record_that_nobody_follows_is_read_and_not_waited_for(place: Place) -> None:
     place.ended("0000000a", LINE)
     started = time.monotonic()

@@ -67,3 +67,27 @@ def test_a_part_s_timers_run_with_the_whole(loop: Loop) -> None:
 
     assert ran == [1]
     part.close()
+
+
+def test_a_part_that_is_held_hears_of_everything_afterwards(loop: Loop) -> None:
+    part = loop.share(most=8)
+    reader, writer = os.pipe()
+    heard: list[bytes] = []
+    part.watch(reader, READ, lambda _: heard.append(os.read(reader, 9)))
+
+    part.hold()
+    os.write(writer, b"x")
+    loop.run_once(0)
+    assert heard == []
+    part.go_on()
+    loop.run_once(0)
+    assert heard == [b"x"]
+
+    part.hold()
+    part.close()
+    part.go_on()
+    os.write(writer, b"x")
+    loop.run_once(0)
+    assert heard == [b"x"]
+    os.close(reader)
+    os.close(writer)

@@ -96,6 +96,23 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_none(
     assert (len(lines), lines[1][:8]) == (2, "aisb:   ")
 
 
+@pytest.mark.parametrize("words", [("logs",), ("allow", "x.test"), ("deny", "x.test")])
+@pytest.mark.parametrize(
+    "what", ["rt/aisb", "rt/aisb/g", "rt/aisb/g/0123456789ab/r", "rt/aisb/g/0123456789ab/r/12345678"]
+)
+def test_runs_that_cannot_be_looked_at_are_not_taken_for_none(
+    place: Place, closed: list[Path], words: tuple[str, ...], what: str
+) -> None:
+    place.run("12345678", named("a.test"))
+    close(place, closed, what, 0)
+
+    code, lines = aisb(place, *words)
+
+    assert code == 69
+    assert "cannot be read: Permission denied" in lines[0]
+    assert (len(lines), lines[1][:8]) == (2, "aisb:   ")
+
+
 def test_in_a_directory_that_is_gone_a_run_is_found_by_its_id(place: Place) -> None:
     place.ended("12345678", named("a.test"))
     program = "import os, sys; os.rmdir(os.getcwd()); from aisb.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -81,6 +81,14 @@ def test_what_names_no_host_is_an_error(text: str) -> None:
     assert caught.value.hint == "write: HOST, HOST:PORT, or https://HOST/PATH"
 
 
+def test_a_password_in_a_target_is_not_repeated() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_target("https://ada:s3cr3t@a.test/")
+    assert caught.value.message == "a target has no user and no password"
+    # The name of a package is no user.
+    assert parse_target("https://a.test/@scope/x").path == "/@scope/x"
+
+
 def answer(policy: Policy, *words: str) -> dict[str, str]:
     text, *method = words
     lines = check_lines(check(policy, parse_target(text, *method))).splitlines()

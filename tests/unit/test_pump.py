@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import select
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gate import pump
 from gate.loop import READ, Loop
 from gate.pump import Farewell, Pump, refuse
 
@@ -54,7 +57,7 @@ class Joined:
         self.client, client_end = tcp_pair()
         self.bridge, bridge_end = unix_pair()
         self.ends = (client_end, bridge_end)
-        self.pump = Pump(loop, client_end, bridge_end, self._on_done, first_to_one=first)
+        self.pump = Pump(loop, client_end, bridge_end, self._on_done, first_to_one=first, inner=bridge_end)
 
     def _on_done(self) -> None:
         self.done += 1
@@ -101,6 +104,74 @@ def test_bytes_pass_both_ways(loop: Loop, joined: Joined) -> None:
         b"to the gate\0\xff",
         b"to the client\r\n",
     )
+
+
+def in_pieces(end: socket.socket, data: bytes) -> threading.Thread:
+    """Somebody who sends much at a time, and then has no more to say."""
+
+    def send() -> None:
+        end.sendall(data)
+        end.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("kernel", ["hands on", "cannot from there", "cannot to there"])
+def test_much_of_it_passes_as_it_is_on_every_kernel(
+    loop: Loop, joined: Joined, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    """In bulk the kernel hands it on; what a reader does not take at once is kept, in its order."""
+    real, calls = os.splice, [0, 0]
+
+    def splice(source: int, target: int, count: int, flags: int) -> int:
+        is_out = source == pump._PIPE[0]
+        calls[is_out] += 1
+        if kernel == ("cannot to there" if is_out else "cannot from there"):
+            raise OSError(errno.EINVAL, "not here")
+        return real(source, target, count, flags=flags)
+
+    monkeypatch.setattr(os, "splice", splice)
+    data = random.Random(3).randbytes(12_000_000)
+    sender = in_pieces(joined.bridge, data)
+    heard = receive(loop, joined.client, len(data) + 1)
+    sender.join()
+
+    assert heard == data
+    assert (calls[0] > 1) == (kernel == "hands on")
+
+
+def test_what_comes_from_the_agents_side_is_always_copied(
+    loop: Loop, joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the kernel hands on unread could still be changed by whoever has sent it."""
+    monkeypatch.setattr(os, "splice", None)
+    data = random.Random(4).randbytes(3_000_000)
+    sender = in_pieces(joined.client, data)
+    heard = receive(loop, joined.bridge, len(data) + 1)
+    sender.join()
+
+    assert heard == data
+
+
+def test_nothing_is_left_in_the_pipe_of_a_client_that_went_away(loop: Loop) -> None:
+    """All pumps share it: what one leaves behind would be said to another's client."""
+    one, other = Joined(loop), Joined(loop)
+    one.bridge.setblocking(False)
+    for _ in range(50):
+        with contextlib.suppress(BlockingIOError):
+            one.bridge.send(b"secret" * 100_000)
+        loop.run_once(0.01)
+    one.client.close()
+    turn(loop, lambda: one.pump.closed)
+    sender = in_pieces(other.bridge, b"x" * 3_000_000)
+
+    assert receive(loop, other.client, 3_000_001) == b"x" * 3_000_000
+    sender.join()
+    one.close()
+    other.close()
+    turn(loop, lambda: other.pump.closed)
 
 
 def test_what_came_with_the_gates_answer_comes_first(loop: Loop) -> None:

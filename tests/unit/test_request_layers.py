@@ -57,7 +57,7 @@ def test_lists_add_up_and_each_item_knows_where_it_was_written() -> None:
         Setting("b.test", f"{THEIRS}:1"),
         Setting("c.test", "--allow"),
     )
-    assert asked.wanted.environment == (Setting("A", f"{OURS}:1"), Setting("B", f"{OURS}:1"), Setting("C", "--env"))
+    assert asked.wanted.environment == (Setting("A", f"{OURS}:1"), Setting("B", "--env"), Setting("C", "--env"))
     assert asked.wanted.packages() == ("jq", "zsh", "jq", "tmux")
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_entry_of_a_file_is_an_error_under_every_mode() -> None:
     ("said", "message"),
     [
         ({"env": ["HOME"]}, "env HOME: the sandbox has a HOME of its own"),
-        ({"env": ["A=1"]}, "env A=...: a value on the command line shows in the process list"),
+        ({"env": ["A=1"]}, "env A=...: a file of settings holds no values"),
         ({"net": "nome"}, "net 'nome' is not a mode"),
         ({"gate-idle": "soon"}, "gate-idle 'soon' is not a number of seconds"),
         ({"gate-network": "host"}, "gate-network 'host' is not the name of a network"),
@@ -184,3 +184,16 @@ def test_what_a_gate_tells_its_proxy_is_in_a_variable() -> None:
     assert read_login(request("--proxy", "http://p.test:1"), {}) == ""
     with pytest.raises(UsageError, match="--proxy-auth LOGIN: this variable is not set"):
         read_login(asked, {})
+
+
+def test_what_a_gate_tells_its_proxy_is_not_passed_in() -> None:
+    """By a flag, or by what a file says for every run: the password is the gate's alone."""
+    flags = ("--proxy", "http://p.test:1", "--proxy-auth", "LOGIN")
+    ours = parse_config(b"env: [LOGIN]\n", OURS, USER)
+
+    for asked in (request(*flags, "--env", "LOGIN"), request(*flags, layers=(ours,))):
+        with pytest.raises(
+            UsageError, match=r" LOGIN holds what the gate alone tells its proxy \(--proxy-auth LOGIN\)"
+        ):
+            read_login(asked, {b"LOGIN": b"u:p"})
+    assert read_login(request(*flags, "--env", "OTHER"), {b"LOGIN": b"u:p"}) == "u%3Ap"

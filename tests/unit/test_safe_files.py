@@ -188,6 +188,16 @@ def test_a_file_elsewhere_may_be_a_link_but_not_a_pipe(project: Path) -> None:
             read_outside(str(path), "x")
 
 
+def test_a_file_that_was_named_and_is_not_there_was_named_wrongly(project: Path) -> None:
+    for read in (lambda: read_in_project(str(project), "none"), lambda: read_outside(str(project / "none"), "none")):
+        with pytest.raises(UsageError) as caught:
+            read()
+        assert (caught.value.message, caught.value.hint) == (
+            "none cannot be read: No such file or directory",
+            "check its name",
+        )
+
+
 def test_the_way_into_a_tree_is_found_whatever_the_links(project: Path) -> None:
     """In by a link, out again by another, in a circle, and by `..` behind a link: where the kernel goes, not the text."""
     outside = project.parent

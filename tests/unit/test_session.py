@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from aisb.effects.session import close_session, open_session, orphans, this_process
+from aisb.effects.session import claimed, close_session, open_session, orphans, this_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +50,20 @@ def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
     close_session(session)
 
     assert os.listdir(tmp_path) == []
+
+
+def test_one_alone_takes_a_session_away(tmp_path: Path) -> None:
+    """The guardian of a run that was killed and the next run both want to."""
+    session = open_session(str(tmp_path), "1a2b3c4d", {}, "{}")
+
+    with claimed(session) as first, claimed(session) as second:
+        pass
+    with claimed(session) as afterwards:
+        close_session(session)
+    with claimed(session) as gone:
+        pass
+
+    assert (first, second, afterwards, gone) == (True, False, True, False)
 
 
 def test_no_directory_has_no_orphans(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pexpect
 import pytest
 
 from aisb.domain.layers import PROJECT, USER, Setting
+from aisb.domain.limits import BUILT_IN_CAPS
 from aisb.domain.source_files import SourceFile
 from aisb.effects import sources
+from aisb.effects.env_files import stand_in_of
 from aisb.effects.situation import read_ca_bundle
 from aisb.effects.sources import Sources, Wish, read_named, read_sources
 from aisb.effects.state import Directories
@@ -340,6 +342,7 @@ def test_every_source_shows_in_the_printed_policy_with_its_origin(project: Path,
         "zsh": "~/.config/ai-sandbox/config.yaml:2",
         "allow": "~/.config/ai-sandbox/config.yaml:3",
         "docker.io/library/ubuntu:24.04": "built in",
+        **{f"{name} {value}": "built in" for name, value in BUILT_IN_CAPS.items()},
     }
 
 
@@ -390,3 +393,68 @@ def test_the_policy_directory_is_read_only_and_expected(project: Path, tmp_path:
     assert mount in with_one[1].split()
     assert ".ai-sandbox" not in without[1]
     assert os.listdir(tmp_path / "bare") == []
+
+
+def variables_of(path: Path | str, project: Path | None, where: Directories) -> dict[str, bytes]:
+    read = read_sources(Wish(str(project or ""), env_paths=(str(path),)), where, None)
+    return {item.name: item.value for item in read.variables}
+
+
+def private(path: Path, text: bytes = b"A=secret\n") -> Path:
+    path.write_bytes(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_file_of_variables_is_read_where_it_is_the_users_alone(where: Directories, tmp_path: Path) -> None:
+    """(C17) Through links too, where no agent writes."""
+    file = private(tmp_path / "env", b"A='\xff\n'\n")
+    (tmp_path / "link").symlink_to(file)
+
+    assert variables_of(file, None, where) == variables_of(tmp_path / "link", None, where) == {"A": b"\xff\n"}
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o610])
+def test_a_file_of_variables_that_others_get_at_is_refused(where: Directories, tmp_path: Path, mode: int) -> None:
+    """(C17) With the command that makes it private."""
+    file = private(tmp_path / "env")
+    file.chmod(mode)
+
+    with pytest.raises(UsageError) as caught:
+        variables_of(file, None, where)
+    assert (caught.value.message, caught.value.hint) == (
+        f"{file} can be read by others (its mode is {mode:04o})",
+        f"chmod 600 {file}",
+    )
+
+
+def test_what_is_no_file_of_variables_is_refused(where: Directories, tmp_path: Path) -> None:
+    """(C17) A pipe does not hold the start up."""
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (tmp_path / "directory").mkdir()
+    for name, why in (("pipe", "it is a pipe"), ("directory", "it is a directory"), ("x", "No such file or directory")):
+        with pytest.raises(UsageError, match=f"{name} cannot be read: {why}"):
+            variables_of(tmp_path / name, None, where)
+
+
+def test_a_file_of_variables_in_the_project_is_trusted_by_hashes(where: Directories, tmp_path: Path) -> None:
+    """(C17) Neither the refusal nor the record holds a value, another value is asked about anew, and it is mentioned."""
+    project = tmp_path / "p"
+    project.mkdir()
+    file = private(project / "env")
+
+    with pytest.raises(Untrusted) as caught:
+        variables_of(file, project, where)
+    assert (caught.value.message, caught.value.hint.splitlines()[0]) == (
+        "--env-file=env is new: nobody has trusted this",
+        f"look at it and say so: aisb trust --project {project} --env-file=env",
+    )
+    write_record(where.state, str(project), [stand_in_of(str(project), "env")])
+    assert variables_of(file, project, where) == {"A": b"secret"}
+    assert not any(b"secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != file)
+    assert read_sources(Wish(str(project), env_paths=(str(file),)), where, None).notes == (
+        "--env-file=env lies in the project: the agent can read all of it",
+    )
+    private(file, b"A=secreT\n")
+    with pytest.raises(Untrusted, match="--env-file=env has changed"):
+        variables_of(file, project, where)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aisb.__main__ import keep_descriptors_to_ourselves
-from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached, sealed
+from aisb.effects.sealed import sealed
+from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached
 from aisb.errors import AisbError, Unavailable, Unprotected
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REACHED = {"rules": 1.0, "relay": 2.0, "proved": 3.0, "exec": 4.0}
 
@@ -88,7 +94,7 @@ def run_script(script: str) -> Outcome:
     held = os.open(os.devnull, os.O_WRONLY)
     try:
         return run_attached(
-            ("/bin/sh", "-c", script), Wiring(variables, held, None, "", terminal=False), nothing, nothing
+            ("/bin/sh", "-c", script), Wiring(variables, held, None, (), "", terminal=False), nothing, nothing
         )
     finally:
         os.close(variables)
@@ -118,9 +124,10 @@ def test_a_signal_is_128_and_its_number() -> None:
 
 PASSED_ON = """
 import os
-from aisb.effects.supervise import Wiring, run_attached, sealed
+from aisb.effects.sealed import sealed
+from aisb.effects.supervise import Wiring, run_attached
 script = "trap 'exit 5' TERM; echo exec >&4; kill -TERM $PPID; while :; do read -r x <&4; done"
-wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, "", terminal=False)
+wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, (), "", terminal=False)
 print(run_attached(("/bin/sh", "-c", script), wiring, lambda: None, lambda: None).status)
 """
 
@@ -130,3 +137,24 @@ def test_term_is_passed_on() -> None:
     done = subprocess.run((sys.executable, "-c", PASSED_ON), capture_output=True, check=False, timeout=60)
 
     assert (done.returncode, done.stdout) == (0, b"5\n")
+
+
+def test_a_command_whose_time_is_over_is_told_and_killed_and_ends_with_124(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it ends with then does not count."""
+    monkeypatch.setattr("aisb.effects.supervise.GRACE_SECONDS", 0.1)
+    number = tmp_path / "number"
+    variables, held = sealed(b""), os.open(os.devnull, os.O_WRONLY)
+    wiring = Wiring(variables, held, None, (), "", terminal=False, timeout_seconds=1)
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(number.read_text()), signal.SIGKILL)
+
+    script = f"echo $$ >{number}; echo exec >&4; exec sleep 100"
+    outcome = run_attached(("/bin/sh", "-c", script), wiring, kill, lambda: None)
+
+    os.close(variables)
+    os.close(held)
+    assert (outcome.status, outcome.hits, list(outcome.phases)) == (124, ("timeout",), ["exec", "command"])

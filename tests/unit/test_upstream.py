@@ -73,14 +73,28 @@ def test_addresses_in_one_order() -> None:
     found = ("2001:db8::9", "203.0.113.12", "10.0.0.5", "203.0.113.12", "2001:db8::5")
 
     assert need_way_to(PROXY, found, "--proxy") == ("10.0.0.5", "203.0.113.12", "2001:db8::5", "2001:db8::9")
+    assert need_way_to(PROXY, ("::ffff:203.0.113.12",), "--proxy") == ("203.0.113.12",)
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "127.0.1.1", "::1", "0.0.0.0", "::", "169.254.1.1", "fe80::1", "ff02::1"]
+    "address",
+    [
+        "127.0.0.1",
+        "127.0.1.1",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.1.1",
+        "0.0.0.0",
+        "::",
+        "169.254.1.1",
+        "fe80::1",
+        "ff02::1",
+    ],
 )
 def test_an_address_that_is_another_place_to_the_gate(address: str) -> None:
     """This host's loopback is not the gate's, and some addresses are nobody's."""
-    with pytest.raises(UsageError, match=re.escape(f"--proxy http://proxy.test:3128 is {address}")):
+    shown = address.removeprefix("::ffff:")
+    with pytest.raises(UsageError, match=re.escape(f"--proxy http://proxy.test:3128 is {shown}")):
         need_way_to(PROXY, ("203.0.113.12", address), "--proxy")
 
 

@@ -1,5 +1,5 @@
 """
-The git repository that allowed.test serves as plain files.
+The git repository that allowed.test serves as plain files, and those of tests that are served by git itself.
 """
 
 from __future__ import annotations
@@ -8,6 +8,10 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SITE = "allowed.test"
 
@@ -28,6 +32,33 @@ def make(files: Path) -> None:
         _git("clone", "--quiet", "--bare", work, f"{target}.new")
         _git("-C", f"{target}.new", "update-server-info")
         os.rename(f"{target}.new", target)
+
+
+def smart(
+    root: Path, method: str, target: str, headers: Mapping[str, str], body: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    """
+    Status, headers and body of what git's own server (git-http-backend(1)) answers to a request below /smart.
+    """
+    path, _, query = target.partition("?")
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+        "GIT_PROJECT_ROOT": str(root),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path.removeprefix("/smart"),
+        "QUERY_STRING": query,
+        "CONTENT_TYPE": headers.get("content-type", ""),
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_CONTENT_ENCODING": headers.get("content-encoding", ""),
+        "GIT_PROTOCOL": headers.get("git-protocol", ""),
+    }
+    done = subprocess.run(("git", "http-backend"), input=body, stdout=subprocess.PIPE, env=environment)
+    head, _, answer = done.stdout.partition(b"\r\n\r\n")
+    said = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n") if ": " in line)
+    return int(said.pop("Status", "200").split(" ", 1)[0]), said, answer
 
 
 def _git(*arguments: str) -> None:

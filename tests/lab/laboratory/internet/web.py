@@ -7,6 +7,10 @@ The fake internet's web server: one connection, request after request, each one 
     /redirect/URL        302 to URL
     /status/CODE         an empty answer with that status
     /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
+    /private.git/...     one that can be pushed to, for whoever sends a password that ends in `-accepted`
+    /smart/NAME.git/...  a git repository of a test's own, by git's own server: it takes pushes
+    /events/KEY/N        N events, the first at once, each later one with a request for /next/KEY
+    /ws/...              a WebSocket that repeats what it gets
     POST /v1/chat/completions, GET /v1/models    the model
 """
 
@@ -17,7 +21,7 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from laboratory.internet import model
+from laboratory.internet import model, private, repository, streams
 
 if TYPE_CHECKING:
     import socket
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from laboratory.internet.record import Log
 
 MAX_LINE = 65536
-MAX_BODY = 64 * 1024 * 1024
+MAX_BODY = 256 * 1024 * 1024
 
 
 class Request(NamedTuple):
@@ -66,6 +70,13 @@ def serve(connection: socket.socket | ssl.SSLSocket, log: Log, fields: dict[str,
                 "request", scheme=scheme, **fields, method=request.method, path=request.path,
                 host=request.headers.get("host"), headers=request.headers, bytes=len(request.body),
             )  # fmt: skip
+            if request.path.startswith("/ws/") and request.headers.get("upgrade", "").lower() == "websocket":
+                streams.websocket(connection, reader, request.headers)
+                return
+            if request.path.startswith("/events/"):
+                _, _, key, count = request.path.split("/")
+                streams.events(connection, key, int(count))
+                continue
             answer = respond(request, fields["sink"], files / fields["sink"])
             connection.sendall(_serialise(answer, request))
             if not request.keeps_open:
@@ -91,13 +102,13 @@ def read_request(reader: BinaryIO) -> Request | None:
 
 
 def _read_chunks(reader: BinaryIO) -> bytes:
-    body = b""
+    parts = []
     while size := int(reader.readline(MAX_LINE).partition(b";")[0] or b"0", 16):
-        body += reader.read(size)
+        parts.append(reader.read(size))
         reader.readline(MAX_LINE)
     while reader.readline(MAX_LINE) not in {b"\r\n", b"\n", b""}:
         pass
-    return body
+    return b"".join(parts)
 
 
 def respond(request: Request, site: str, files: Path) -> Answer:
@@ -111,6 +122,21 @@ def respond(request: Request, site: str, files: Path) -> Answer:
             "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "lab"}],
         }
         return Answer(body=json.dumps(listing).encode(), kind="application/json")
+    if first == private.NAME:
+        status, headers, body = private.respond(request.method, request.path, request.headers, request.body)
+        return Answer(status, body, headers.pop("content-type", "text/plain"), tuple(headers.items()))
+    if first == "smart":
+        return _git(request, files / first)
+    return _page(request, first, rest) or _file(files / path.lstrip("/"), first, site)
+
+
+def _page(request: Request, first: str, rest: str) -> Answer | None:
+    """
+    What a path means, None where it is a file's.
+    """
+    if first == "next":
+        streams.call(rest)
+        return Answer()
     if first == "bytes" and rest.isdecimal():
         return Answer(body=b"x" * int(rest), kind="application/octet-stream")
     if first == "headers":
@@ -119,12 +145,21 @@ def respond(request: Request, site: str, files: Path) -> Answer:
         return Answer(302, headers=(("Location", rest),))
     if first == "status" and rest.isdecimal():
         return Answer(int(rest))
-    file = files / path.lstrip("/")
+    return None
+
+
+def _file(file: Path, first: str, site: str) -> Answer:
     if ".." not in file.parts and file.is_file():
         return Answer(body=file.read_bytes(), kind="application/octet-stream")
     if first.endswith(".git"):
         return Answer(404, b"not found\n")
     return Answer(body=f"hello from {site}\n".encode())
+
+
+def _git(request: Request, root: Path) -> Answer:
+    status, headers, body = repository.smart(root, request.method, request.path, request.headers, request.body)
+    kind = headers.pop("Content-Type", "text/plain")
+    return Answer(status, body, kind, tuple(headers.items()))
 
 
 def _model(body: bytes) -> Answer:

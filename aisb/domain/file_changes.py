@@ -1,0 +1,37 @@
+"""What became of files that the host may run, as it is told at the end of a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Changed(NamedTuple):
+    """A protected path that is not what it was. `kept` is a copy of what was there, "" without one."""
+
+    path: str
+    was_there: bool
+    is_there: bool
+    is_directory: bool
+    kept: str
+
+
+class NewRepository(NamedTuple):
+    """A git directory that is new, and what in it the host's git would run."""
+
+    path: str
+    settings: tuple[str, ...]
+    hooks: tuple[str, ...]
+
+
+class FileReport(NamedTuple):
+    """
+    All that is to be said about files at the end of a run. `runnable` has a path and the word for what it is.
+
+    `attempts` are protected files, from the project on, that something inside tried to write.
+    """
+
+    protected: tuple[Changed, ...] = ()
+    runnable: tuple[tuple[str, str], ...] = ()
+    repositories: tuple[NewRepository, ...] = ()
+    attempts: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()

@@ -1,0 +1,118 @@
+"""
+Git's configuration read as text. aisb never runs git in a project: reading its configuration is what runs programs.
+
+More is taken for a setting here than git would take: a line that git refuses protects a file too many, and no less.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?$", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
+
+# Keys whose value git hands to a shell or starts as a program, without asking.
+_RUNS = re.compile(
+    r"core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy|alternaterefscommand)|sequence\.editor"
+    r"|diff\.external|(diff|difftool|merge|mergetool)\..*(command|cmd|textconv|driver|path)"
+    r"|filter\..*\.(clean|smudge|process)|interactive\.difffilter|(man|browser|web|pager)\..*"
+    r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|trailer\..*\.(command|cmd)"
+    r"|remote\..*\.(uploadpack|receivepack|vcs|proxy)|submodule\..*\.update|sendemail\..*(cmd|server)"
+    r"|uploadpack\.packobjectshook|instaweb\..*|tar\..*\.command|hook\..*\.command|alias\..*"
+)
+_NAMES_A_FILE = re.compile(r"include\.path|includeif\..*\.path|core\.attributesfile")
+_HOOKS = "core.hookspath"
+
+
+class Setting(NamedTuple):
+    """One setting; section and key in lower case, as git compares them, with what stands between them as it is."""
+
+    name: str
+    value: str
+
+
+def parse_git_config(text: str) -> tuple[Setting, ...]:
+    """Every setting of a configuration file, in its order."""
+    return tuple(_settings(text))
+
+
+def _settings(text: str) -> Iterator[Setting]:
+    section = ""
+    for line in _whole_lines(text):
+        rest = line.strip()
+        while header := _HEADER.match(rest):
+            sub = re.sub(r"\\(.)", r"\1", header[2]) if header[2] is not None else None
+            section = header[1].lower() + (f".{sub}" if sub is not None else "")
+            rest = rest[header.end() :].strip()
+        found = _KEY.match(rest)
+        if found and section:
+            yield Setting(f"{section}.{found[1].lower()}", _value(found[2]) if found[2] is not None else "true")
+
+
+def _whole_lines(text: str) -> Iterator[str]:
+    """The lines, with those joined that a backslash at the end continues."""
+    pending = ""
+    for line in text.replace("\r\n", "\n").lstrip("\ufeff").split("\n"):
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending += line[:-1]
+        else:
+            yield pending + line
+            pending = ""
+    yield pending
+
+
+def _value(text: str) -> str:
+    """The value without quotes, comment and blanks around it."""
+    kept, is_quoted, end = [], False, 0
+    letters = iter(text.strip())
+    for letter in letters:
+        if letter == "\\":
+            following = next(letters, "")
+            kept.append(_ESCAPES.get(following, following))
+        elif letter == '"':
+            is_quoted = not is_quoted
+        elif letter in "#;" and not is_quoted:
+            break
+        else:
+            kept.append(letter)
+            if letter in " \t" and not is_quoted:
+                continue
+        end = len(kept)
+    return "".join(kept[:end])
+
+
+def runs_something(setting: Setting) -> bool:
+    """Whether git may run a program because of this setting, or reads others from elsewhere."""
+    name = setting.name
+    if name.startswith("alias."):
+        return setting.value.startswith("!")
+    if name == "core.fsmonitor":
+        return setting.value.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0", "")
+    return name == _HOOKS or bool(_NAMES_A_FILE.fullmatch(name) or _RUNS.fullmatch(name))
+
+
+def hooks_paths(settings: tuple[Setting, ...]) -> list[str]:
+    """The directories of hooks, as they are written."""
+    return [setting.value for setting in settings if setting.name == _HOOKS and setting.value]
+
+
+def include_paths(settings: tuple[Setting, ...]) -> list[str]:
+    """The files that are read as well, whatever their condition, as they are written."""
+    return [setting.value for setting in settings if re.fullmatch(r"include\.path|includeif\..*\.path", setting.name)]
+
+
+def attribute_paths(settings: tuple[Setting, ...]) -> list[str]:
+    """The files of attributes, as they are written."""
+    return [setting.value for setting in settings if setting.name == "core.attributesfile"]
+
+
+def program_paths(settings: tuple[Setting, ...]) -> list[str]:
+    """What in the commands of a configuration may be a file: each word with a slash."""
+    commands = (setting.value for setting in settings if _RUNS.fullmatch(setting.name) and runs_something(setting))
+    words = (word for command in commands for word in re.split(r"[\s\"'`;|&()<>!=]+", command))
+    return [word for word in words if "/" in word.strip("/") and not word.startswith("-")]

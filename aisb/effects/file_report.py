@@ -1,0 +1,105 @@
+"""What became of a project's files that the host may run: compared with what was there before the run."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from aisb.domain.file_changes import Changed, FileReport, NewRepository
+from aisb.domain.git_config import parse_git_config, runs_something
+from aisb.domain.protected import DIRECTORY
+from aisb.effects.shield import same, watched_at
+from aisb.effects.state import make_private, write_whole
+from aisb.effects.survey import survey
+from aisb.effects.tree import FILE, LINK, Tree, is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisb.effects.shield import Shield, Watched
+    from aisb.effects.watch import Watch
+
+_MOST_KEPT = 20
+_LARGEST_KEPT = 256_000
+
+
+def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileReport:
+    """Compare. `copies` is the directory for copies of what was changed; it is made where there are some."""
+    pairs = [(before, watched_at(before.path, before.kind)) for before in shield.watched]
+    changed = tuple(_changed(before, now, copies) for before, now in pairs if not same(before, now))
+    vain = sorted(watch.attempts - {found.path for found in changed})
+    attempts = tuple(path.removeprefix(f"{project}/") for path in vain)
+    if not project or shield.survey is None:
+        return FileReport(changed, attempts=attempts, events=tuple(watch.events))
+    try:
+        with Tree(project) as tree:
+            now = survey(tree)
+            new = [path for path in now.repositories if path not in shield.survey.repositories]
+            repositories = tuple(_new_repository(tree, path) for path in new)
+    except OSError:
+        return FileReport(changed, attempts=attempts, events=tuple(watch.events))
+    return FileReport(
+        protected=changed,
+        runnable=tuple(_differences(shield.survey.runnable, now.runnable)),
+        repositories=tuple(found for found in repositories if found.settings or found.hooks),
+        attempts=attempts,
+        events=tuple(watch.events),
+    )
+
+
+def _differences(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for path in sorted(before.keys() | now.keys()):
+        if path not in before:
+            yield path, "new"
+        elif path in now and before[path] != now[path]:
+            yield path, "changed"
+
+
+def _changed(before: Watched, now: Watched, copies: str) -> Changed:
+    return Changed(
+        path=before.path,
+        was_there=bool(before.stamp),
+        is_there=bool(now.stamp),
+        is_directory=before.kind == DIRECTORY,
+        kept=_keep(before, copies) if before.content is not None else "",
+    )
+
+
+def _keep(before: Watched, copies: str) -> str:
+    """Write down what was there, and forget the oldest of such copies."""
+    if before.content is None or len(before.content) > _LARGEST_KEPT:
+        return ""
+    path = f"{make_private(copies)}/{quote(before.path, safe='')[-200:]}"
+    try:
+        write_whole(path, before.content)
+    except OSError:
+        return ""
+    _forget_old(os.path.dirname(copies))
+    return path
+
+
+def _forget_old(directory: str) -> None:
+    import shutil
+
+    with suppress(OSError):
+        kept = sorted(os.scandir(directory), key=lambda entry: entry.stat().st_mtime_ns)
+        for entry in kept[:-_MOST_KEPT]:
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _new_repository(tree: Tree, path: str) -> NewRepository:
+    if not is_directory(tree.status(path)):
+        # A file that says where the repository is: anywhere.
+        text = tree.text(path).strip()
+        return NewRepository(path, (text,) if text else (), ())
+    texts = [tree.text(f"{path}/{name}") for name in ("config", "config.worktree")]
+    settings = [item for text in texts for item in parse_git_config(text) if runs_something(item)]
+    elsewhere = [tree.text(f"{path}/commondir").strip()] if tree.status(f"{path}/commondir") else []
+    hooks = [entry.name for entry in tree.entries(f"{path}/hooks") if entry.kind in (FILE, LINK)]
+    return NewRepository(
+        path,
+        (*(f"{item.name}={item.value}" for item in settings), *(f"commondir={text}" for text in elsewhere)),
+        tuple(name for name in hooks if not name.endswith(".sample")),
+    )

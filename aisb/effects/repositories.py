@@ -1,0 +1,131 @@
+"""What the repositories of a project have the host run, as their configuration names it. No git is started for it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from aisb.domain.git_config import parse_git_config
+from aisb.domain.protected import (
+    FILE,
+    OF_A_GIT_DIRECTORY,
+    OF_A_WORKTREE,
+    Protected,
+    below,
+    included_in,
+    named_in,
+    relative_to,
+)
+from aisb.effects.tree import DIRECTORY, LARGEST, is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from aisb.domain.git_config import Setting
+    from aisb.effects.tree import Tree
+
+_MOST_FILES = 64
+_MOST_DIRECTORIES = 200
+_DEEPEST_MODULE = 6
+
+
+class Repositories:
+    """Finds what is protected for the sake of git in one tree."""
+
+    def __init__(self, tree: Tree, home: str) -> None:
+        self._tree = tree
+        self._home = home
+        self._seen: set[str] = set()
+        self._directories = 0
+
+    def of(self, entries: Iterable[str]) -> list[Protected]:
+        """For each entry `.git`: its paths if it is a git directory, itself if it is the file that names one."""
+        return [item for entry in entries for item in self._of_entry(entry)]
+
+    def _of_entry(self, entry: str) -> Iterator[Protected]:
+        if is_directory(self._tree.status(entry)):
+            yield from self.of_git_directory(entry, self._absolute(entry.rpartition("/")[0]))
+        else:
+            yield Protected(entry, FILE)
+
+    def of_git_directory(self, directory: str, top: str) -> Iterator[Protected]:
+        """The paths of a git directory, whose work tree is at `top`, of its modules and of its worktrees."""
+        self._directories += 1
+        if self._directories > _MOST_DIRECTORIES:
+            return
+        yield from below(directory, OF_A_GIT_DIRECTORY)
+        for name in ("config", "config.worktree"):
+            yield from self._named(self._absolute(_join(directory, name)), top)
+        yield from self._of_worktrees(_join(directory, "worktrees"), top)
+        yield from self._of_modules(_join(directory, "modules"), top, 1)
+
+    def of_user(self, files: Iterable[str], top: str) -> list[Protected]:
+        """What the user's own configuration names in this tree, and its files where they lie in it themselves."""
+        own = (relative_to(os.path.realpath(path), self._tree.path) for path in files)
+        named = (item for path in files for item in self._named(path, top))
+        return [*(Protected(path, FILE) for path in own if path), *named]
+
+    def _of_worktrees(self, directory: str, top: str) -> Iterator[Protected]:
+        for entry in self._tree.entries(directory)[:_MOST_DIRECTORIES]:
+            if entry.kind == DIRECTORY:
+                yield from below(f"{directory}/{entry.name}", OF_A_WORKTREE)
+                yield from self._named(self._absolute(f"{directory}/{entry.name}/config.worktree"), top)
+
+    def _of_modules(self, directory: str, top: str, depth: int) -> Iterator[Protected]:
+        """A module's name may have slashes, and be of several directories."""
+        for entry in self._tree.entries(directory)[:_MOST_DIRECTORIES]:
+            path = f"{directory}/{entry.name}"
+            if entry.kind == DIRECTORY and self._tree.status(f"{path}/HEAD") is not None:
+                yield from self.of_git_directory(path, self._top_of_module(path, top))
+            elif entry.kind == DIRECTORY and depth < _DEEPEST_MODULE:
+                yield from self._of_modules(path, top, depth + 1)
+
+    def _top_of_module(self, directory: str, top: str) -> str:
+        settings = parse_git_config(self._tree.text(f"{directory}/config"))
+        found = [setting.value for setting in settings if setting.name == "core.worktree"]
+        return os.path.normpath(os.path.join(self._absolute(directory), found[-1])) if found else top
+
+    def _named(self, file: str, top: str) -> Iterator[Protected]:
+        """What a configuration file names in this tree, and what the files name that it includes."""
+        pending = [file]
+        while pending and len(self._seen) < _MOST_FILES:
+            path = pending.pop()
+            if path in self._seen:
+                continue
+            self._seen.add(path)
+            settings = self._settings(path)
+            pending += included_in(settings, file=path, home=self._home)
+            for item in named_in(settings, file=path, top=top, home=self._home):
+                if place := relative_to(item.path, self._tree.path):
+                    yield Protected(place, item.kind)
+
+    def _settings(self, path: str) -> tuple[Setting, ...]:
+        place = relative_to(path, self._tree.path)
+        return parse_git_config(self._tree.text(place) if place else _text_outside(path))
+
+    def _absolute(self, path: str) -> str:
+        return f"{self._tree.path}/{path}" if path else self._tree.path
+
+
+def _join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def _text_outside(path: str) -> str:
+    """A file of the user's own, where no agent writes; "" for what is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return (file.read(LARGEST) or b"").decode("utf-8", "surrogateescape")
+
+
+def user_git_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the user's own configuration of git may be."""
+    home = environ.get("HOME", "")
+    config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    return (f"{home}/.gitconfig", f"{config}/git/config")

@@ -1,0 +1,241 @@
+"""The protected paths of a project as they are now: what is mounted over itself inside, and what is watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.masks import is_exact, is_key, is_masked
+from aisb.domain.project import is_mountable
+from aisb.domain.protected import (
+    DIRECTORY,
+    FILE,
+    OF_A_PROJECT,
+    Cover,
+    Protected,
+    once,
+    parents_of,
+    parse_place,
+    without,
+)
+from aisb.effects.repositories import Repositories
+from aisb.effects.survey import NOTHING_SEEN, Survey, survey
+from aisb.effects.tree import DIRECTORY as _DIRECTORY
+from aisb.effects.tree import Tree, is_directory, is_file
+from aisb.render.argv import GIT_CONFIG, nothing_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from aisb.domain.layers import Setting
+    from aisb.effects.placeholders import Claim
+
+_MOST_FILES = 300
+
+
+class Watched(NamedTuple):
+    """
+    A protected path and what was there: `stamp` changes with it, "" where there was nothing.
+
+    `content` are the bytes of a file, None of anything else.
+    """
+
+    path: str
+    kind: str
+    stamp: str
+    content: bytes | None
+
+
+class Shield(NamedTuple):
+    """What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards."""
+
+    covers: tuple[Cover, ...] = ()
+    masks: tuple[Cover, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    survey: Survey | None = None
+
+
+class Wishes(NamedTuple):
+    """What was asked for: paths to protect besides, and not to, and which files are to read as empty."""
+
+    protect: tuple[Setting, ...] = ()
+    unprotect: tuple[Setting, ...] = ()
+    masks: tuple[str, ...] = ()
+    default_masks: bool = True
+    home: str = ""
+    git_files: tuple[str, ...] = ()
+    # Of a git directory: where its work tree is, and whether its configuration is to be shown as another.
+    work_tree: str = ""
+    has_config: bool = False
+
+
+def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield:
+    """
+    The shield of a project that is mounted at `target`. Missing directories are made in the name of `claim`.
+
+    Without one nothing is made: the shield is that of a run which would make them all.
+    """
+    seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
+    protected = wanted(tree, wishes, seen)
+    missing = missing_directories(tree, protected)
+    if claim is not None:
+        claim.make(tree, missing)
+    masked = list(filter(is_mountable, dict.fromkeys(_masked(tree, wishes, seen))))
+    shown = [item for item in protected if item.path not in masked]
+    covers = tuple(_covers(tree, target, shown, missing if claim is None else []))
+    if wishes.has_config:
+        own = f"{target}/config"
+        covers = tuple(cover._replace(shown=GIT_CONFIG) if cover.target == own else cover for cover in covers)
+    return Shield(
+        covers=covers,
+        masks=tuple(_masks(tree, target, masked, {cover.target: cover.read_only for cover in covers})),
+        watched=tuple(watched(tree, item) for item in protected),
+        survey=seen,
+    )
+
+
+def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
+    """What was found now, and what of earlier runs' findings is there still."""
+    found = {"repositories": seen.repositories, "secrets": seen.secrets, "keys": seen.keys}
+    if claim is None:
+        return seen
+    together = claim.seen_before({key: list(paths)[:_MOST_FILES] for key, paths in found.items()})
+    there = {key: tuple(path for path in paths if tree.status(path)) for key, paths in together.items()}
+    return seen._replace(
+        repositories=tuple(dict.fromkeys((*seen.repositories, *there["repositories"]))),
+        secrets=tuple(dict.fromkeys((*seen.secrets, *there["secrets"]))),
+        keys=tuple(dict.fromkeys((*seen.keys, *there["keys"]))),
+    )
+
+
+def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
+    """Every protected path of the project, whether there is something or not."""
+    repositories = Repositories(tree, wishes.home)
+    if wishes.work_tree:
+        return once(repositories.of_git_directory("", wishes.work_tree))
+    found = [
+        *OF_A_PROJECT,
+        *repositories.of(seen.repositories),
+        *repositories.of_user(wishes.git_files, tree.path),
+        *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
+    ]
+    less = [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
+    return once(without(found, less))
+
+
+def _as_it_is(tree: Tree, item: Protected) -> Protected:
+    return Protected(item.path, DIRECTORY) if is_directory(tree.status(item.path)) else item
+
+
+def missing_directories(tree: Tree, protected: Iterable[Protected]) -> list[str]:
+    """The directories to make, those around them first; none where something else is in the way."""
+    found: dict[str, None] = {}
+    for item in protected:
+        if item.kind == DIRECTORY:
+            chain = [path for path in (*parents_of(item.path), item.path) if tree.status(path) is None]
+            found |= dict.fromkeys(chain if _can_be_made(tree, item.path) else [])
+    return list(found)
+
+
+def _can_be_made(tree: Tree, path: str) -> bool:
+    """Whether all that is there of the path are directories."""
+    statuses = (tree.status(part) for part in (*parents_of(path), path))
+    return all(status is None or is_directory(status) for status in statuses)
+
+
+def _covers(tree: Tree, target: str, protected: list[Protected], made: list[str]) -> Iterator[Cover]:
+    """What is to be mounted: each path that is there, and the directories between it and the project."""
+    fit = [item for item in protected if is_mountable(item.path)]
+    here = [item for item in fit if _is_there(tree, item) or item.path in made]
+    own = {item.path: item for item in here}
+    around = dict.fromkeys(path for item in here for path in parents_of(item.path))
+    for path in sorted({*own, *around}, key=lambda path: path.split("/")):
+        kind = own[path].kind if path in own else DIRECTORY
+        yield _cover(tree, target, path, kind, read_only=path in own)
+
+
+def _is_there(tree: Tree, item: Protected) -> bool:
+    status = tree.status(item.path)
+    return is_directory(status) if item.kind == DIRECTORY else is_file(status)
+
+
+def _cover(tree: Tree, target: str, path: str, kind: str, *, read_only: bool) -> Cover:
+    return Cover(f"{tree.path}/{path}", f"{target}/{path}", kind, read_only, identity(tree.status(path)))
+
+
+def identity(status: os.stat_result | None) -> str:
+    """Device and inode, "" of nothing."""
+    return f"{status.st_dev} {status.st_ino}" if status else ""
+
+
+def _masks(tree: Tree, target: str, paths: list[str], covered: dict[str, bool]) -> Iterator[Cover]:
+    """What is to read as empty, after the directories around it, which no rename inside may move away."""
+    for path in _around(target, paths, covered):
+        yield _cover(tree, target, path, DIRECTORY, read_only=False)
+    for path in paths:
+        status = tree.status(path)
+        if is_file(status) or is_directory(status):
+            kind = DIRECTORY if is_directory(status) else FILE
+            yield _cover(tree, target, path, kind, read_only=True)._replace(shown=nothing_of(kind))
+
+
+def _around(target: str, paths: list[str], covered: dict[str, bool]) -> list[str]:
+    """
+    The directories on the way that are not covered yet.
+
+    Nothing below a read-only directory is among them: over itself it would be writable again.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        ways = parents_of(path)
+        if not any(covered.get(f"{target}/{way}") for way in ways):
+            found |= dict.fromkeys(way for way in ways if f"{target}/{way}" not in covered)
+    return sorted(found, key=lambda path: path.split("/"))
+
+
+def _masked(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
+    if wishes.default_masks:
+        yield from seen.secrets
+        yield from (path for path in seen.keys[:_MOST_FILES] if is_key(tree.read(path) or b""))
+    yield from (path for path in wishes.masks if is_exact(path))
+    if wishes.masks:
+        yield from (path for path in seen.paths if is_masked(path, wishes.masks))
+
+
+def watched(tree: Tree, item: Protected) -> Watched:
+    """What is there now."""
+    path = f"{tree.path}/{item.path}"
+    status = tree.status(item.path)
+    if is_directory(status):
+        return Watched(path, item.kind, f"{identity(status)} {_listing(tree, item.path, 3)}", None)
+    content = tree.read(item.path) if is_file(status) else None
+    return Watched(path, item.kind, identity(status), content)
+
+
+def watched_at(path: str, kind: str) -> Watched:
+    """What is there now, by its whole path."""
+    above, _, name = path.rpartition("/")
+    try:
+        with Tree(above) as tree:
+            return watched(tree, Protected(name, kind))
+    except OSError:
+        return Watched(path, kind, "", None)
+
+
+def same(before: Watched, now: Watched) -> bool:
+    """Whether what is there has the same effect. A file that was replaced by one with the same bytes has."""
+    if before.content is not None:
+        return before.content == now.content
+    return before.stamp == now.stamp
+
+
+def _listing(tree: Tree, directory: str, depth: int) -> str:
+    """What changes when something in the directory does."""
+    lines = []
+    for entry in tree.entries(directory)[:_MOST_FILES]:
+        path = f"{directory}/{entry.name}"
+        status = tree.status(path)
+        below = _listing(tree, path, depth - 1) if entry.kind == _DIRECTORY and depth > 1 else ""
+        if status:
+            lines.append((entry.name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, below))
+    return str(lines)

@@ -1,0 +1,131 @@
+"""A bounded look through the upper levels of a project: repositories, secrets, sockets, and what may be run."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.host_files import DIRECTORIES, OF_AN_ENVIRONMENT, may_be_run
+from aisb.domain.masks import is_environment_file, may_be_key
+from aisb.effects.tree import DIRECTORY, OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisb.effects.tree import Entry, Tree
+
+# The project's own directory is the first level.
+LEVELS = 3
+MOST_ENTRIES = 5000
+_MOST_RUNNABLE = 2000
+_PASSED_OVER = frozenset({".ai-sandbox", ".git", "node_modules", "__pycache__"})
+_ENVIRONMENT = "pyvenv.cfg"
+
+
+class Survey(NamedTuple):
+    """
+    What was found, each by its path from the project on.
+
+    `paths` is everything in the levels that count, `runnable` has for each file what changes when the file does.
+    Where there was more than the bound, `is_whole` is False.
+    """
+
+    repositories: tuple[str, ...]
+    secrets: tuple[str, ...]
+    keys: tuple[str, ...]
+    sockets: tuple[str, ...]
+    paths: tuple[str, ...]
+    runnable: dict[str, str]
+    is_whole: bool
+
+
+NOTHING_SEEN = Survey((), (), (), (), (), {}, is_whole=True)
+
+
+class _Walk:
+    """The state of one look."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.left = MOST_ENTRIES
+        self.paths: list[str] = []
+        self.repositories: list[str] = []
+        self.files: list[str] = []
+        self.others: list[str] = []
+        self.environments: list[str] = []
+
+    def levels(self) -> None:
+        """One level after the other, so that what is left out where there is too much is what lies deepest."""
+        level = [""]
+        for _ in range(LEVELS):
+            level = [path for directory in level for path in self._in(directory)]
+
+    def _in(self, directory: str) -> Iterator[str]:
+        if self.left <= 0:
+            return
+        entries = self.tree.entries(directory)
+        self.left -= len(entries)
+        is_environment = any(entry.name == _ENVIRONMENT for entry in entries)
+        if is_environment:
+            self.environments.append(directory)
+        for entry in entries:
+            path = f"{directory}/{entry.name}" if directory else entry.name
+            if entry.name == ".git":
+                self.repositories.append(path)
+            elif not is_environment or entry.name == _ENVIRONMENT:
+                yield from self._take(entry, path)
+
+    def _take(self, entry: Entry, path: str) -> Iterator[str]:
+        self.paths.append(path)
+        if entry.kind == DIRECTORY:
+            if entry.name not in _PASSED_OVER:
+                yield path
+        elif entry.kind == OTHER:
+            self.others.append(path)
+        else:
+            self.files.append(path)
+
+
+def survey(tree: Tree) -> Survey:
+    """Look through the first levels of a project, without those of git, of node_modules and of virtual environments."""
+    walk = _Walk(tree)
+    walk.levels()
+    names = [(path, path.rpartition("/")[2]) for path in walk.files]
+    return Survey(
+        repositories=tuple(walk.repositories),
+        secrets=tuple(path for path, name in names if is_environment_file(name)),
+        keys=tuple(path for path, name in names if may_be_key(name)),
+        sockets=tuple(path for path in walk.others if _is_socket(tree, path)),
+        paths=tuple(walk.paths),
+        runnable=_stamps(walk, [path for path, name in names if may_be_run(name)]),
+        is_whole=walk.left > 0,
+    )
+
+
+def _is_socket(tree: Tree, path: str) -> bool:
+    status = tree.status(path)
+    return status is not None and stat.S_ISSOCK(status.st_mode)
+
+
+def _stamps(walk: _Walk, paths: list[str]) -> dict[str, str]:
+    own = [f"{place}/{name}" if place else name for place in walk.environments for name in OF_AN_ENVIRONMENT]
+    found = dict.fromkeys(paths)
+    for directory in (*DIRECTORIES, *own):
+        found |= dict.fromkeys(_files_in(walk.tree, directory, depth=2))
+    stamps = ((path, stamp_of(walk.tree, path)) for path in list(found)[:_MOST_RUNNABLE])
+    return {path: stamp for path, stamp in stamps if stamp}
+
+
+def _files_in(tree: Tree, directory: str, depth: int) -> Iterator[str]:
+    for entry in tree.entries(directory)[:_MOST_RUNNABLE]:
+        path = f"{directory}/{entry.name}"
+        if entry.kind != DIRECTORY:
+            yield path
+        elif depth > 1:
+            yield from _files_in(tree, path, depth - 1)
+
+
+def stamp_of(tree: Tree, path: str) -> str:
+    """What changes when a file does, "" where there is none. Nobody without privilege sets the time of a change."""
+    status = tree.status(path)
+    return f"{status.st_ino} {status.st_mode} {status.st_size} {status.st_ctime_ns}" if status else ""

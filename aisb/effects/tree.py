@@ -1,0 +1,158 @@
+"""A directory that an agent may write, looked at from its own descriptor: no link on any way is followed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+LARGEST = 1_000_000
+# What an entry is: a directory, a regular file, a link, or something else, a socket for one.
+DIRECTORY, FILE, LINK, OTHER = "directory", "file", "link", "other"
+
+
+class Entry(NamedTuple):
+    """A name in a directory, and what it is of."""
+
+    name: str
+    kind: str
+
+
+class Tree:
+    """
+    A directory and what is below it. Paths are relative to it, "" is itself.
+
+    What cannot be looked at is as good as not there: whoever is kept out of it here is the agent's own user.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._directories: dict[str, int | None] = {"": os.open(path, _STEP)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every directory."""
+        for descriptor in self._directories.values():
+            if descriptor is not None:
+                os.close(descriptor)
+        self._directories.clear()
+
+    def directory(self, path: str) -> int | None:
+        """A descriptor of that directory, which stays the tree's; None where there is none."""
+        if path not in self._directories:
+            above, _, name = path.rpartition("/")
+            parent = self.directory(above)
+            self._directories[path] = _open(name, _STEP, parent) if parent is not None else None
+        return self._directories[path]
+
+    def forget(self, path: str) -> None:
+        """Look for this directory anew the next time."""
+        descriptor = self._directories.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def status(self, path: str) -> os.stat_result | None:
+        """What is there, a link as itself; None where nothing is."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        if parent is None:
+            return None
+        try:
+            return os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def read(self, path: str) -> bytes | None:
+        """The regular file of that name, None where there is none or it is not a file of reasonable size."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        descriptor = _open(name, _READ, parent) if parent is not None else None
+        if descriptor is None:
+            return None
+        with open(descriptor, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            # Others may have the right to look at it, and we not to read it.
+            with contextlib.suppress(OSError):
+                data = file.read(LARGEST + 1) or b""
+                return data if len(data) <= LARGEST else None
+        return None
+
+    def text(self, path: str) -> str:
+        """The same as text, "" where there is none."""
+        return (self.read(path) or b"").decode("utf-8", "surrogateescape")
+
+    def entries(self, path: str) -> list[Entry]:
+        """What is in a directory, by name."""
+        parent = self.directory(path)
+        descriptor = _open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, parent) if parent is not None else None
+        if descriptor is None:
+            return []
+        try:
+            with os.scandir(descriptor) as found:
+                return sorted(Entry(item.name, _kind(item)) for item in found)
+        finally:
+            os.close(descriptor)
+
+    def make(self, path: str) -> bool:
+        """Make a directory in one that is there; False where that cannot be."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        if parent is None:
+            return False
+        try:
+            os.mkdir(name, 0o755, dir_fd=parent)
+        except OSError:
+            return False
+        self.forget(path)
+        return True
+
+    def remove(self, path: str) -> bool:
+        """Remove a directory that is empty; False where it is not, or not there."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        self.forget(path)
+        try:
+            if parent is not None:
+                os.rmdir(name, dir_fd=parent)
+        except OSError:
+            return False
+        return parent is not None
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return LINK
+    if entry.is_dir(follow_symlinks=False):
+        return DIRECTORY
+    return FILE if entry.is_file(follow_symlinks=False) else OTHER
+
+
+def _open(name: str, flags: int, parent: int | None) -> int | None:
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except OSError:
+        return None
+
+
+def is_directory(status: os.stat_result | None) -> bool:
+    """Whether something is there, and a directory."""
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def is_file(status: os.stat_result | None) -> bool:
+    """Whether something is there, and a regular file."""
+    return status is not None and stat.S_ISREG(status.st_mode)

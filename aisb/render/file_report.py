@@ -1,0 +1,72 @@
+"""What is said at the end of a run about files that the host may run, with the command that undoes it."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from aisb.domain.printing import printable
+from aisb.render.shield import MOST, some
+
+if TYPE_CHECKING:
+    from aisb.domain.file_changes import Changed, FileReport, NewRepository
+
+
+MOST_EVENTS = MOST
+
+
+def file_lines(report: FileReport, project: str) -> list[str]:
+    """What changed that is protected, what new repositories hold, and what else may be run and has changed."""
+    return [
+        *(_protected(changed) for changed in report.protected[:MOST]),
+        *_and_more(len(report.protected), "protected paths"),
+        *(_repository(found, project) for found in report.repositories[:MOST]),
+        *_and_more(len(report.repositories), "repositories"),
+        *map(_attempt, report.attempts),
+        *_runnable(report),
+    ]
+
+
+def warns(report: FileReport) -> bool:
+    """Whether something is to be said however quiet the run is to be."""
+    return bool(report.protected or report.repositories)
+
+
+def _protected(changed: Changed) -> str:
+    path = _path(changed.path)
+    if not changed.was_there:
+        undo = f"rm {'-r ' if changed.is_directory else ''}{path}"
+        return f"warning: {path} has appeared, and this machine may run what it says; to undo it: {undo}"
+    what = "has changed" if changed.is_there else "is gone"
+    first = f"warning: {path}, which is protected, {what} during this run, by somebody here or from inside"
+    return f"{first}; to undo it: cp {_path(changed.kept)} {path}" if changed.kept else f"{first}: look at it"
+
+
+def _repository(found: NewRepository, project: str) -> str:
+    hooks = [f"the hooks {', '.join(found.hooks)}"] if found.hooks else []
+    holds = "; ".join([*found.settings, *hooks])[:500]
+    path = _path(f"{project}/{found.path}")
+    first = f"warning: {path} is new, and git on this machine obeys what is in it: {printable(holds)}"
+    return f"{first}; to undo it: rm -rf {path}"
+
+
+def _attempt(path: str) -> str:
+    return (
+        f"something inside tried to write {printable(path)}, which is protected; to let it: --unprotect {_path(path)}"
+    )
+
+
+def _runnable(report: FileReport) -> list[str]:
+    if not report.runnable:
+        return []
+    shown = [f"{path} (new)" if what == "new" else path for path, what in report.runnable]
+    return [f"changed, and may be run on this machine: {some(shown)}"]
+
+
+def _and_more(count: int, what: str) -> list[str]:
+    return [f"... and {count - MOST} other {what}"] if count > MOST else []
+
+
+def _path(path: str) -> str:
+    """The path as a shell takes it; what a terminal should not get is made visible, and is then no path any more."""
+    return quote(path) if path == printable(path) else printable(path)

@@ -1,0 +1,82 @@
+"""What is said at the start of a run about a project's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aisb.domain.printing import printable
+from aisb.render.argv import PROJECT_TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aisb.domain.protected import Cover
+
+MOST = 20
+
+
+class Seen(Protocol):
+    """What a look through the project found, as far as it is told at the start."""
+
+    @property
+    def sockets(self) -> Sequence[str]:
+        """Sockets, by their paths."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was looked at."""
+
+
+class Mounted(Protocol):
+    """A mount that somebody asked for, as far as it is told at the start."""
+
+    @property
+    def named(self) -> str:
+        """The source as it was written, made whole."""
+
+    @property
+    def source(self) -> str:
+        """Where its links end."""
+
+    @property
+    def target(self) -> str:
+        """Where it is inside."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing inside can write it."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said of it."""
+
+
+def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = ()) -> list[str]:
+    """
+    What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
+    spoken to inside.
+    """
+    hidden = [mask.target.removeprefix(f"{PROJECT_TARGET}/") for mask in masks if mask.shown]
+    sockets = list(seen.sockets) if seen else []
+    return [
+        *map(_mounted, places[:MOST]),
+        *([f"... and {len(places) - MOST} other mounts"] if len(places) > MOST else []),
+        *(f"note: {printable(note)}" for place in places for note in place.notes),
+        *([f"masked, so empty inside: {some(hidden)}"] if hidden else []),
+        *([f"warning: sockets in the project, which what is inside can speak to: {some(sockets)}"] if sockets else []),
+        *(
+            ["note: the project is large: masks and the list at the end cover its upper parts"]
+            if seen and not seen.is_whole
+            else []
+        ),
+    ]
+
+
+def _mounted(place: Mounted) -> str:
+    ways = " -> ".join(dict.fromkeys((place.named, place.source, place.target)))
+    return f"{printable(ways)} ({'ro' if place.read_only else 'rw'})"
+
+
+def some(paths: list[str]) -> str:
+    rest = [f"and {len(paths) - MOST} others"] if len(paths) > MOST else []
+    return ", ".join([*map(printable, paths[:MOST]), *rest])

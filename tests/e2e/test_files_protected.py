@@ -1,0 +1,221 @@
+"""What the host runs without asking: nothing inside changes it, and what could be changed all the same is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+# A repository whose git runs a good deal, on the host, that the agent may wish to be its own.
+REPOSITORY = """
+git config --global user.name A; git config --global user.email a@a.test; git config --global init.defaultBranch main
+git init -q . && echo one >a && git add a && git commit -qm one
+"""
+IDENTITY = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@a.test GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@a.test; "
+NET = "aisb -q --net none"
+
+ATTEMPTS = {
+    "write a hook": "echo x >.git/hooks/post-commit",
+    "rename the repository": "mv .git .g && cp -r .g .git",
+    "rename the hooks": "mv .git/hooks .git/h && mkdir .git/hooks",
+    "remove the hooks": "rm -rf .git/hooks && mkdir .git/hooks",
+    "a link in the place of the hooks": "ln -sfnT /tmp .git/hooks",
+    "exchange the hooks": (
+        "mkdir o && python3 -c 'import ctypes; c = ctypes.CDLL(None); "
+        'exit(bool(c.renameat2(-100, b"o", -100, b".git/hooks", 2)))\''
+    ),
+    "write the configuration": "echo '[core] fsmonitor = x' >>.git/config",
+    "replace the configuration": "cp .git/config c && mv c .git/config",
+    "by git itself": "git config core.fsmonitor x",
+    "unmount": "umount .git/config",
+    "through another way": "echo x >>/proc/self/cwd/.git/config",
+    "the directory of hooks that is configured": "echo x >tools/hooks/pre-push",
+    "around it": "mv tools t && mkdir tools",
+    "an included file": "echo '[core] pager = x' >>etc/inc",
+    "a program that is configured": "echo x >>tools/watch",
+    "husky": "echo x >.husky/pre-commit",
+    "pi": "mkdir .pi/extensions",
+    "direnv": "echo x >>.envrc",
+    "MCP": "echo x >>.mcp.json",
+    "tasks": "echo x >>.vscode/tasks.json",
+    "another tasks.json": "mv .vscode v && mkdir .vscode",
+    "a submodule's configuration": "echo '[core] fsmonitor = x' >>.git/modules/sub/config",
+    "a submodule's hook": "echo x >.git/modules/sub/hooks/post-checkout",
+    "a submodule's repository": "echo 'gitdir: ../evil' >sub/.git",
+}
+PREPARE = f"""{REPOSITORY}
+mkdir -p tools/hooks etc .vscode; touch .envrc .mcp.json .vscode/tasks.json etc/inc tools/watch
+git init -q ../sub && git -C ../sub commit -q --allow-empty -m s
+git -c protocol.file.allow=always submodule --quiet add ../sub sub
+git config core.hooksPath tools/hooks; git config include.path ../etc/inc; git config core.fsmonitor tools/watch
+{NET} -- true; find . -type f -o -type d | sort >../before; cat .git/config >../config
+"""
+EACH_ATTEMPT = """
+printf '%s\\n' "$ATTEMPTS" | while IFS= read -r attempt; do
+    aisb -q --net none -- sh -c "$attempt" </dev/null 2>/dev/null && echo "allowed: $attempt"
+    rm -rf o c
+    find . -type f -o -type d | sort | diff ../before - || echo "after: $attempt"
+    cmp .git/config ../config
+done
+"""
+
+
+def test_nothing_inside_changes_what_the_host_runs(lab: Lab) -> None:
+    """Each way ends in an error inside and leaves no trace on the host, not even an empty directory. (A67, A69)"""
+    variables = {"ATTEMPTS": "\n".join(ATTEMPTS.values())}
+
+    result = lab.run(f"{PREPARE} {EACH_ATTEMPT}", env=variables, timeout=300)
+
+    assert (result.code, result.text) == (0, ""), result.errors
+
+
+def test_a_hook_that_was_planted_does_not_run_on_the_host(lab: Lab) -> None:
+    """And the host's own hook still does; without the protection the planted one would. (A67)"""
+    plant = "printf '#!/bin/sh\\\\ntouch ~/pwned\\\\n' >.git/hooks/post-commit; chmod +x .git/hooks/post-commit"
+    result = lab.run(
+        f"{REPOSITORY} printf '#!/bin/sh\\ntouch ~/ours\\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; "
+        f'{NET} -- sh -c "{plant}"; git commit -q --allow-empty -m two; ls ~; '
+        f'{NET} --unprotect .git -- sh -c "{plant}"; git commit -q --allow-empty -m two; ls ~'
+    )
+
+    assert result.text.split() == ["ours", "project", "ours", "project", "pwned"], result.errors
+
+
+WORK = """set -e
+git switch -qc work; echo two >>a; git commit -qam two; git switch -q main; git branch other work
+echo three >b; git add b; git commit -qm three; git switch -q work; git rebase -q main; git switch -q main
+git merge -q work; echo four >>a; git stash -q; git stash pop -q; git stash -q; git stash drop -q
+git push -q origin main; git fetch -q; git worktree add -q /tmp/w other; git -C /tmp/w log --oneline | wc -l
+git worktree remove /tmp/w; git gc -q; git tag v1; git reset -q --hard HEAD~1; git reflog | wc -l; git fsck
+"""
+
+
+def test_everyday_git_works(lab: Lab) -> None:
+    """Commit, switch, branch, rebase, merge, stash, fetch, push, worktree, gc, tag, reset; without a word of error."""
+    result = lab.run(
+        f"{REPOSITORY} git clone -q --bare . bare.git; git remote add origin /project/bare.git; "
+        f"printf '/bare.git\\n' >>.git/info/exclude; {IDENTITY} {NET} --env GIT_AUTHOR_NAME --env GIT_AUTHOR_EMAIL "
+        '--env GIT_COMMITTER_NAME --env GIT_COMMITTER_EMAIL -- sh -c "$WORK"; echo $?; git -C bare.git log -1 --format=%s',
+        env={"WORK": WORK},
+    )
+
+    assert (result.text.split()[-2:], result.errors) == (["0", "two"], "")
+
+
+def test_what_must_write_the_configuration_says_so_and_how_to_let_it(lab: Lab) -> None:
+    """git's own message, and aisb's line at the end with the flag; with it the same works. (A67)"""
+    result = lab.run(
+        f"{REPOSITORY} aisb --net none -- git remote add origin https://a.test/x; echo $?; "
+        f"{NET} --unprotect .git/config -- git remote add origin https://a.test/x; echo $?; git remote"
+    )
+
+    assert result.text.split()[-2:] == ["0", "origin"]
+    assert result.text.split()[0] != "0"
+    assert "could not write config file" in result.errors or "could not set" in result.errors
+    told = "aisb: something inside tried to write .git/config, which is protected; to let it: --unprotect .git/config"
+    assert told in result.errors.splitlines()
+
+
+def test_what_was_not_there_may_appear_and_is_named_with_what_undoes_it(lab: Lab) -> None:
+    """config.worktree, commondir, and files of other tools: at once, and at the end with the command; it works."""
+    result = lab.run(
+        f"{REPOSITORY} {NET} -- sh -c 'echo x >.envrc; echo y >.git/commondir; mkdir .vscode; echo z >.vscode/tasks.json' "
+        "2>said; grep -c 'has appeared$' said; sed -n 's/.*to undo it: //p' said >undo; cat undo | sed s,$PWD,.,g; "
+        "sh undo; rm said undo; ls -A; ls .git/commondir"
+    )
+
+    assert result.text.splitlines() == [
+        "3", "rm ./.envrc", "rm ./.git/commondir", "rm ./.vscode/tasks.json", ".git", ".vscode", "a",
+    ]  # fmt: skip
+
+
+def test_a_repository_that_was_made_inside_is_told_with_what_it_holds(lab: Lab) -> None:
+    """`git init` works where there was none; a second one below is what a host's `git status` looks into."""
+    result = lab.run(
+        f"{NET} -- sh -c 'git init -q . && git init -q deep/er && git -C deep/er config core.fsmonitor ./x && "
+        'printf "#!/bin/sh\\n" >.git/hooks/pre-commit\' 2>said; sed s,$PWD,.,g said; rm said; ls -A'
+    )
+
+    first = "git on this machine obeys what is in it"
+    assert result.text.splitlines() == [
+        f"aisb: warning: ./.git is new, and {first}: the hooks pre-commit; to undo it: rm -rf ./.git",
+        f"aisb: warning: ./deep/er/.git is new, and {first}: core.fsmonitor=./x; to undo it: rm -rf ./deep/er/.git",
+        ".git",
+        "deep",
+    ]
+
+
+def test_what_else_may_be_run_is_listed_and_left_alone(lab: Lab) -> None:
+    """The end of a run names it, new and changed, and what only lies beside is not. (A69)"""
+    result = lab.run(
+        "mkdir -p .github/workflows .venv .claude; echo 1 >package.json; echo 1 >Makefile; echo 1 >.github/workflows/ci.yml; "
+        "touch .venv/pyvenv.cfg; aisb --net none -- sh -c 'echo 2 >package.json; echo 2 >.github/workflows/ci.yml; "
+        "echo 2 >.venv/pyvenv.cfg; mkdir -p tests node_modules/.bin .vscode; touch tests/conftest.py node_modules/.bin/x "
+        ".vscode/settings.json .claude/settings.json; echo text >notes.txt' 2>&1 | tail -1"
+    )
+
+    assert result.text == (
+        "aisb: changed, and may be run on this machine: .claude/settings.json (new), .github/workflows/ci.yml, "
+        ".venv/pyvenv.cfg, .vscode/settings.json (new), node_modules/.bin/x (new), package.json, tests/conftest.py (new)\n"
+    )
+
+
+# Runs until the host has done something, and says what it sees then; each wait has a bound.
+WAITS = """
+wait_for() { n=0; until [ -e "$1" ] || [ $n -gt 300 ]; do sleep 0.1; n=$((n + 1)); done; }
+touch ready; wait_for go; n=0
+until ! { echo "$2" >>"$1"; } 2>/dev/null || [ $n -gt 300 ]; do sleep 0.1; n=$((n + 1)); done
+[ $n -lt 300 ] && echo "read-only again"; cat "$1"; mv "$1" "$1.moved" 2>/dev/null && echo moved; true
+"""
+HOST_REPLACES = """
+%s &
+n=0; until [ -e ready ] || [ $n -gt 300 ]; do sleep 0.1; n=$((n + 1)); done
+%s; touch go; wait; ls -A
+"""
+
+
+def test_the_hosts_own_git_config_during_a_run_leaves_it_protected(lab: Lab) -> None:
+    """Its file is replaced by a rename, which takes the mount away: it is there again, over the new file. (D5)"""
+    run = f'{NET} -- sh -c "$WAITS" sh .git/config "# evil"'
+    result = lab.run(
+        f"{REPOSITORY} {HOST_REPLACES % (run, 'git config x.y z')} git config x.y",
+        env={"WAITS": WAITS},
+    )
+
+    lines = result.text.splitlines()
+    found = [line for line in ("read-only again", "moved", "\ty = z") if line in lines]
+    assert found == ["read-only again", "\ty = z"], result.text
+    assert "/project/.git/config has changed" in result.errors
+    assert lines[-1] == "z"
+
+
+def test_two_runs_of_one_project_end_in_either_order(lab: Lab) -> None:
+    """What was made for them stays while one of them runs, and is gone after the last; nothing was staged. (D5)"""
+    two = """
+wait_for() { n=0; until [ -e "$1" ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n + 1)); done; }
+for run in 1 2; do
+    aisb -q --net none -- sh -c 'touch begun.$1; n=0; until [ -e end.$1 ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n+1)); done
+        touch .husky/x 2>/dev/null && echo "written in $1"; git add -A; touch over.$1' sh $run & eval "pid$run=$!"
+done
+wait_for begun.1; wait_for begun.2
+first=$1; last=$((3 - $1))
+touch end.$first; eval "wait \\$pid$first"; ls -d .husky .pi; touch end.$last; eval "wait \\$pid$last"
+git diff --cached --name-only | grep -v 'begun\\|end\\|over'; ls -A | grep -v 'begun\\|end\\|over'; rm -f begun.* end.* over.*
+"""
+    for first in ("1", "2"):
+        result = lab.run(f'{REPOSITORY} sh -c "$TWO" sh {first}', env={"TWO": two})
+        assert result.text.split() == [".husky", ".pi", ".git", "a"], result.errors
+
+
+def test_after_kill_9_no_stray_file_remains_once_the_next_run_began(lab: Lab) -> None:
+    """Of this project or of another: aisb and its guardian are both killed."""
+    result = lab.run(
+        f"{REPOSITORY} {NET} -- sh -c 'touch ready; sleep 600' & pid=$!; "
+        "n=0; until [ -e ready ] || [ $n -gt 300 ]; do sleep 0.1; n=$((n + 1)); done; "
+        "for each in $(ps -o pid= --ppid $pid) $pid; do kill -9 $each; done; wait $pid; "
+        'n=0; until [ -z "$(podman ps -q --filter label=aisb.project=$PWD)" ] || [ $n -gt 300 ]; do sleep 0.1; '
+        "n=$((n + 1)); done; rm ready; ls -A; mkdir ../other; cd ../other; aisb -q --net none -- true; ls -A ../project"
+    )
+
+    assert result.text.split() == [".git", ".husky", ".pi", "a", ".git", "a"], result.errors

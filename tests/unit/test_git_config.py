@@ -1,0 +1,83 @@
+"""Git's configuration read as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from aisb.domain.git_config import (
+    Setting,
+    attribute_paths,
+    hooks_paths,
+    include_paths,
+    parse_git_config,
+    program_paths,
+    runs_something,
+)
+
+TEXT = """\
+; a comment
+[core]
+\thooksPath = .githooks   # where they are
+\tFSMonitor = "tools/watch \\"x\\" ; y"
+[includeIf "gitdir:~/work/"] path = ../own.inc
+[include]
+path=a\\
+b.inc
+[alias "x y"]
+\tbare
+[filter "lfs"]
+\tclean = git-lfs clean -- %f
+\tsmudge = 'scripts/smudge' --fast
+[Alias]
+\tl = !./scripts/lint "$@"
+\tst = status
+[core] attributesfile = etc/attributes
+"""
+
+
+def test_every_setting_is_read_as_git_reads_it() -> None:
+    """Quotes, comments, continued lines, keys behind their section, and what has no value."""
+    assert parse_git_config(TEXT) == (
+        Setting("core.hookspath", ".githooks"),
+        Setting("core.fsmonitor", 'tools/watch "x" ; y'),
+        Setting("includeif.gitdir:~/work/.path", "../own.inc"),
+        Setting("include.path", "ab.inc"),
+        Setting("alias.x y.bare", "true"),
+        Setting("filter.lfs.clean", "git-lfs clean -- %f"),
+        Setting("filter.lfs.smudge", "'scripts/smudge' --fast"),
+        Setting("alias.l", "!./scripts/lint $@"),
+        Setting("alias.st", "status"),
+        Setting("core.attributesfile", "etc/attributes"),
+    )
+
+
+def test_what_it_names_is_found() -> None:
+    settings = parse_git_config(TEXT)
+
+    assert hooks_paths(settings) == [".githooks"]
+    assert include_paths(settings) == ["../own.inc", "ab.inc"]
+    assert attribute_paths(settings) == ["etc/attributes"]
+    assert program_paths(settings) == ["tools/watch", "scripts/smudge", "./scripts/lint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("core.fsmonitor", "true", False),
+        ("core.fsmonitor", "./x", True),
+        ("core.hookspath", "x", True),
+        ("core.sshcommand", "ssh -i x", True),
+        ("alias.st", "status", False),
+        ("alias.st", "!id", True),
+        ("filter.x.process", "y", True),
+        ("diff.x.textconv", "y", True),
+        ("include.path", "y", True),
+        ("includeif.onbranch:main.path", "y", True),
+        ("credential.https://a.test.helper", "!x", True),
+        ("user.name", "x", False),
+        ("remote.origin.url", "ext::sh -c id", False),
+        ("branch.main.merge", "refs/heads/main", False),
+    ],
+)
+def test_what_may_run_a_program(name: str, value: str, expected: bool) -> None:
+    assert runs_something(Setting(name, value)) is expected

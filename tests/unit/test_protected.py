@@ -1,0 +1,237 @@
+"""Which paths are protected, and what is mounted for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.domain.layers import Setting
+from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
+from aisb.effects.placeholders import Claim, remove_left_over
+from aisb.effects.shield import Shield, Wishes, look
+from aisb.effects.tree import Tree
+from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GIT = "[core]\n\trepositoryformatversion = 0\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a repository, as `git init` makes it."""
+    place = tmp_path / "p"
+    make(place, {".git/config": GIT, ".git/HEAD": "ref: refs/heads/main\n", ".git/hooks/x.sample": ""})
+    return place
+
+
+def make(place: Path, files: dict[str, str]) -> None:
+    """Files with their directories."""
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+
+
+def shield_of(project: Path, wishes: Wishes | None = None, claim: Claim | None = None) -> Shield:
+    """The shield that a run would have."""
+    with Tree(str(project)) as tree:
+        return look(tree, "/project", wishes or Wishes(home=str(project.parent)), claim)
+
+
+def shown(shield: Shield) -> list[str]:
+    """What is mounted over itself, each by its way from the project, with how."""
+    return [f"{cover.target.removeprefix('/project/')} {'ro' if cover.read_only else 'rw'}" for cover in shield.covers]
+
+
+def watched(shield: Shield, project: Path) -> set[str]:
+    """What is looked at, from the project on."""
+    return {item.path.removeprefix(f"{project}/") for item in shield.watched}
+
+
+PLAIN = [".git rw", ".git/config ro", ".git/hooks ro", ".husky ro", ".pi ro"]
+
+
+def test_what_there_is_is_covered_and_what_there_is_not_is_watched(project: Path) -> None:
+    """With the directories around it over themselves, writable. Missing directories are covered, missing files not."""
+    shield = shield_of(project)
+
+    assert shown(shield) == PLAIN
+    assert watched(shield, project) == {
+        ".envrc", ".husky", ".mcp.json", ".pi", ".vscode/tasks.json", ".git/commondir", ".git/config",
+        ".git/config.worktree", ".git/hooks", ".git/info/attributes",
+    }  # fmt: skip
+    assert sorted(os.listdir(project)) == [".git"]
+
+
+def test_a_project_without_git_is_left_free_for_git_init(tmp_path: Path) -> None:
+    assert shown(shield_of(tmp_path)) == [".husky ro", ".pi ro"]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({".git/config.worktree": ""}, [".git/config.worktree ro"], id="config.worktree"),
+        pytest.param({".git/commondir": "."}, [".git/commondir ro"], id="commondir"),
+        pytest.param({".git/info/attributes": ""}, [".git/info rw", ".git/info/attributes ro"], id="attributes"),
+        pytest.param({".envrc": ""}, [".envrc ro"], id="direnv"),
+        pytest.param({".mcp.json": ""}, [".mcp.json ro"], id="MCP"),
+        pytest.param({".vscode/tasks.json": ""}, [".vscode rw", ".vscode/tasks.json ro"], id="tasks"),
+        pytest.param(
+            {".git/config": "[core] hooksPath = tools/hooks", "tools/hooks/pre-commit": ""},
+            ["tools rw", "tools/hooks ro"],
+            id="hooksPath",
+        ),
+        pytest.param({".git/config": "[core] hooksPath = .husky/_"}, [], id="hooksPath in what is protected"),
+        pytest.param(
+            {".git/config": "[include] path = ../etc/inc", "etc/inc": "[include] path = b\n", "etc/b": ""},
+            ["etc rw", "etc/b ro", "etc/inc ro"],
+            id="included files",
+        ),
+        pytest.param(
+            {".git/config.worktree": "[core] hooksPath = w", "w/x": ""},
+            [".git/config.worktree ro", "w ro"],
+            id="hooksPath of config.worktree",
+        ),
+        pytest.param({".git/config": "[core] fsmonitor = t/x -a", "t/x": ""}, ["t rw", "t/x ro"], id="fsmonitor"),
+        pytest.param({".git/config": "[filter \"f\"] clean = \"t/x\" %f", "t/x": ""}, ["t rw", "t/x ro"], id="filter"),
+        pytest.param(
+            {".git/modules/a/b/HEAD": "", ".git/modules/a/b/config": "", "a/b/.git": "gitdir: ../../.git/modules/a/b"},
+            [
+                ".git/modules rw", ".git/modules/a rw", ".git/modules/a/b rw", ".git/modules/a/b/config ro",
+                ".git/modules/a/b/hooks ro", "a rw", "a/b rw", "a/b/.git ro",
+            ],
+            id="submodule",
+        ),
+        pytest.param(
+            {".git/worktrees/w/commondir": "../..", ".git/worktrees/w/gitdir": "/w/.git"},
+            [".git/worktrees rw", ".git/worktrees/w rw", ".git/worktrees/w/commondir ro", ".git/worktrees/w/gitdir ro"],
+            id="worktree",
+        ),
+        pytest.param(
+            {"lib/.git/config": "", "lib/.git/HEAD": ""},
+            ["lib rw", "lib/.git rw", "lib/.git/config ro", "lib/.git/hooks ro"],
+            id="a repository below",
+        ),
+    ],
+)  # fmt: skip
+def test_what_git_obeys_is_covered(project: Path, files: dict[str, str], expected: list[str]) -> None:
+    make(project, files)
+
+    assert sorted(shown(shield_of(project))) == sorted([*PLAIN, *expected])
+
+
+def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
+    """Its hooks may be the project's, and it may lie in the project itself, as with people's dotfiles."""
+    make(project, {"git/config": "[core] hooksPath = hooks", "hooks/x": ""})
+    (project.parent / ".gitconfig").symlink_to("p/git/config")
+
+    wishes = Wishes(home=str(project.parent), git_files=(f"{project.parent}/.gitconfig",))
+
+    assert sorted(shown(shield_of(project, wishes))) == sorted([*PLAIN, "git rw", "git/config ro", "hooks ro"])
+
+
+def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> None:
+    """Neither at the end of a way nor on it: nothing is mounted for it, made behind it, or read from there."""
+    make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "tasks.json": "", "x": ""})
+    (project / ".husky").symlink_to(tmp_path / "elsewhere")
+    (project / ".vscode").symlink_to(tmp_path / "elsewhere")
+    (project / ".git/config").unlink()
+    (project / ".git/config").symlink_to(tmp_path / "elsewhere/config")
+
+    shield = shield_of(project, claim=Claim(f"{tmp_path}/state", str(project)))
+
+    assert shown(shield) == [".git rw", ".git/hooks ro", ".pi ro"]
+    assert {".husky", ".vscode/tasks.json", ".git/config"} <= watched(shield, project)
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "tasks.json", "x"]
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(project: Path) -> None:
+    (project / ".git/config").unlink()
+    os.mkfifo(project / ".git/config")
+
+    assert ".git/config ro" not in shown(shield_of(project))
+
+
+def test_more_and_less_is_protected_as_it_was_asked(project: Path) -> None:
+    make(project, {"docs/a": "", "ci/run": ""})
+    more = (Setting("docs", "--protect"), Setting("ci/run", "--protect"), Setting("new/", "--protect"))
+    less = (Setting(".git", "--unprotect"), Setting(".pi/", "--unprotect"))
+
+    shield = shield_of(project, Wishes(protect=more, unprotect=less, home="/h"))
+
+    assert shown(shield) == [".husky ro", "ci rw", "ci/run ro", "docs ro", "new ro"]
+    assert not any(path.startswith((".git", ".pi")) for path in watched(shield, project))
+
+
+@pytest.mark.parametrize("text", ["", "/", ".", "..", "../x", "a/../b", "/etc", "a//b", "./a", "a\nb", "x" * 5000])
+def test_what_is_no_path_below_the_project_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"--protect {text!r} is not a path below the project")):
+        parse_place(text, "--protect")
+
+
+def test_what_lies_below_a_protected_directory_is_protected_with_it() -> None:
+    a, b, c = Protected("a", DIRECTORY), Protected("a/b", FILE), Protected("ab", FILE)
+
+    assert once([c, b, a, b]) == [a, c]
+    assert without([a, b, c], [Protected("a", FILE)]) == [c]
+
+
+def test_missing_directories_are_made_and_the_last_run_removes_them(project: Path, tmp_path: Path) -> None:
+    """Two runs, ending in either order; what is not empty by then is somebody's."""
+    state = f"{tmp_path}/state"
+    first, second = Claim(state, str(project)), Claim(state, str(project))
+    for claim in (first, second):
+        claim.take()
+        shield_of(project, claim=claim)
+    assert sorted(os.listdir(project)) == [".git", ".husky", ".pi"]
+
+    first.release()
+    first.release()
+    assert sorted(os.listdir(project)) == [".git", ".husky", ".pi"]
+    make(project, {".pi/mine": ""})
+    second.release()
+
+    assert sorted(os.listdir(project)) == [".git", ".pi"]
+    assert [name for name in os.listdir(f"{state}/made") if name.endswith(".json")] == []
+
+
+def test_what_killed_runs_left_is_gone_when_the_next_run_of_any_project_begins(project: Path, tmp_path: Path) -> None:
+    """The kernel has taken their locks away; those of a living run hold."""
+    state = f"{tmp_path}/state"
+    killed = Claim(state, str(project))
+    killed.take()
+    shield_of(project, claim=killed)
+    remove_left_over(state)
+    assert (project / ".husky").is_dir()
+
+    os.close(killed.held)
+    remove_left_over(state)
+
+    assert sorted(os.listdir(project)) == [".git"]
+
+
+def test_the_next_run_of_the_project_removes_what_it_does_not_need(project: Path, tmp_path: Path) -> None:
+    killed = Claim(f"{tmp_path}/state", str(project))
+    killed.take()
+    shield_of(project, claim=killed)
+    os.close(killed.held)
+
+    again = Claim(f"{tmp_path}/state", str(project))
+    again.take()
+
+    assert sorted(os.listdir(project)) == [".git"]
+    again.release()
+
+
+def test_a_directory_that_cannot_be_made_is_watched(project: Path, tmp_path: Path) -> None:
+    """In its place is a file of the user's own."""
+    make(project, {".husky": ""})
+
+    shield = shield_of(project, claim=Claim(f"{tmp_path}/state", str(project)))
+
+    assert ".husky ro" not in shown(shield)
+    assert ".husky" in watched(shield, project)
