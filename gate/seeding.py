@@ -105,7 +105,8 @@ def _read(directory: int, name: str) -> bytes | None:
 
 def _write(directory: int, name: str, data: bytes) -> None:
     """Write a file that is there whole or not at all, in the place of a link, a pipe or whatever was put there."""
-    new = f"{name}.{os.getpid()}"
+    # Not by the process's number: every sandbox that shares the home has the same, and what was killed left it there.
+    new = f"{name}.{os.urandom(6).hex()}"
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     try:
         view = memoryview(data)

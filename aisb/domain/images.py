@@ -95,6 +95,7 @@ SANDBOX_PROGRAMS = _gate(
     "registries",
     "relay",
     "resolver",
+    "seeding",
     "verdicts",
 )
 GATE_PROGRAMS = (

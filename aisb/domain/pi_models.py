@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from aisb.domain.hosts import canonical_host
+from aisb.domain.pi_values import Drop, Provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from aisb.domain.pi_values import Place
 
 # Where the name alone says that a value is for nobody else.
 _CREDENTIAL_NAME = re.compile(
@@ -41,24 +44,15 @@ _PORTS = {"http": 80, "https": 443}
 API_KEY = "apiKey"
 HEADERS = "headers"
 BASE_URL = "baseUrl"
-
-
-class Drop(NamedTuple):
-    """What was left out, by its place in the file, and why. Never the value."""
-
-    place: str
-    why: str
-
-
-Place = tuple[str, int]
-
-
-class Provider(NamedTuple):
-    """A provider of the file, the hosts and ports that it speaks to, and whether it wants a key."""
-
-    name: str
-    places: tuple[Place, ...]
-    wants_key: bool
+_API = "api"
+# Where pi puts the key by the API that it speaks; and without one, by the provider that it knows itself.
+_BEARER = "Authorization"
+_KEY_HEADERS = {
+    "anthropic-messages": ("X-Api-Key", _BEARER),
+    "azure-openai-responses": ("Api-Key",),
+    "google-generative-ai": ("X-Goog-Api-Key",),
+}
+_KNOWN_APIS = {"anthropic": "anthropic-messages", "google": "google-generative-ai"}
 
 
 class Rewritten(NamedTuple):
@@ -76,13 +70,26 @@ def providers_of(document: Mapping[str, Any], known: Mapping[str, str]) -> tuple
     it, there are no places.
     """
     return tuple(
-        Provider(name, _places(provider) or _known_place(known.get(name)), API_KEY in provider)
+        Provider(
+            name,
+            _places(provider) or known_places(known.get(name)),
+            API_KEY in provider,
+            _key_headers(name, provider),
+        )
         for name, provider in _providers(document)
     )
 
 
-def _known_place(host: str | None) -> tuple[Place, ...]:
+def known_places(host: str | None) -> tuple[Place, ...]:
+    """Where a provider is whose host pi knows by itself."""
     return ((host, _PORTS["https"]),) if host else ()
+
+
+def _key_headers(name: str, provider: Mapping[str, Any]) -> tuple[str, ...]:
+    own = [provider.get(_API), *(model.get(_API) for model in _objects(provider.get("models")))]
+    apis = [api for api in own if isinstance(api, str)] or [_KNOWN_APIS.get(name, "")]
+    headers = [header for api in apis for header in _KEY_HEADERS.get(api, (_BEARER,))]
+    return tuple(dict.fromkeys([*headers, *([_BEARER] if provider.get("authHeader") is True else [])]))
 
 
 def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], str]) -> Rewritten:

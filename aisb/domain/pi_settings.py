@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from aisb.domain.pi_models import Drop, Rewritten
+from aisb.domain.pi_models import Rewritten
+from aisb.domain.pi_values import Drop
 
 # Where a relative path starts from the directory of the host's own pi, or a package is fetched anew.
 _OF_THE_HOST = frozenset({"extensions", "packages", "prompts", "sessionDir", "skills", "themes"})

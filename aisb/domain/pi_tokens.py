@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.pi_values import DEFAULT_VARIABLE
+from aisb.domain.variables import is_name, refuse_own
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from aisb.domain.pi_models import Place, Provider
+    from aisb.domain.layers import Setting
+    from aisb.domain.pi_values import Place, Provider
 
-DEFAULT_VARIABLE = "AI_API_TOKEN"
+_FORM = "write: --pi-token-env NAME, or --pi-token-env PROVIDER=NAME"
 # pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
 SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-agent": "{}"}
 
@@ -29,9 +32,9 @@ def assign(
     """
     The variable of each provider whose hosts are all allowed.
 
-    `given` are those that were named on the command line; all others share `variable`, and where they are on different
-    hosts none of them has it: a token never travels to another vendor because a model was switched. Raises
-    UsageError for a name in `given` that the file does not have.
+    `given` are those that were named one by one; all others share `variable`, "" for none, and where they are on
+    different hosts none of them has it: a token never travels to another vendor because a model was switched.
+    Raises UsageError for a name in `given` that the file does not have.
     """
     asking = [provider for provider in providers if provider.wants_key]
     names = [provider.name for provider in asking]
@@ -41,11 +44,11 @@ def assign(
             raise UsageError(f"--pi-token-env {name}: no provider of that name wants a key", hint=f"they are: {known}")
     open_ones = [one for one in asking if is_open(one, is_allowed)]
     variables = {one.name: given[one.name] for one in open_ones if one.name in given}
-    rest = [one for one in open_ones if one.name not in given] if not given else []
+    rest = [one for one in open_ones if one.name not in given] if variable else []
     hosts = {host for one in rest for host, _ in one.places}
     if len(hosts) > 1:
         return Tokens(variables, tuple(rest))
-    return Tokens(variables | {one.name: variable for one in rest if variable})
+    return Tokens(variables | {one.name: variable for one in rest})
 
 
 def is_open(provider: Provider, is_allowed: Callable[[Place], bool]) -> bool:
@@ -56,3 +59,32 @@ def is_open(provider: Provider, is_allowed: Callable[[Place], bool]) -> bool:
 def reference(package: str, variable: str) -> str:
     """How this pi names a variable in its configuration; "" for no variable."""
     return SPELLINGS[package].format(variable) if variable else ""
+
+
+class Named(NamedTuple):
+    """The variable that all providers share, "" for none, and those of single providers."""
+
+    variable: str
+    given: tuple[tuple[str, str], ...]
+
+
+def parse_token_names(settings: Sequence[Setting]) -> Named:
+    """
+    The variables of `--pi-token-env`: of two for the same the later one counts.
+
+    Where providers are named one by one, the others have none, unless a name for all was given too. Raises UsageError
+    for what is not the name of a variable.
+    """
+    shared, given = "", {}
+    for setting in settings:
+        where = setting.named("pi-token-env")
+        provider, equals, name = setting.value.rpartition("=")
+        if not is_name(name) or (equals and not provider):
+            # Not repeated: it may be the token itself.
+            raise UsageError(f"{where}: this is not the name of a variable", hint=_FORM)
+        refuse_own(name, where)
+        if provider:
+            given[provider] = name
+        else:
+            shared = name
+    return Named(shared or ("" if given else DEFAULT_VARIABLE), tuple(given.items()))

@@ -106,6 +106,8 @@ class Job(NamedTuple):
     # What else is mounted, and whether the image is read-only.
     places: tuple[Placed, ...] = ()
     read_only: bool = False
+    # What the launcher puts into the home: its path from there on, and its text.
+    seeds: Mapping[str, str] = {}
 
 
 class Ended(NamedTuple):
@@ -330,6 +332,16 @@ def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str,
         ),
         EMPTY_FILE: "",
         **_git_config(job),
+        **seed_files(job.seeds),
+    }
+
+
+def seed_files(seeds: Mapping[str, str]) -> dict[str, str]:
+    """What the launcher finds of them in the session: a list of their places, and each text by its number in that."""
+    if not seeds:
+        return {}
+    return {"seeds": "".join(f"{path}\n" for path in seeds)} | {
+        f"seed-{n}": text for n, text in enumerate(seeds.values())
     }
 
 

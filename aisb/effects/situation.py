@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
+PI_FILES = ("models.json", "settings.json")
 _LARGEST_BUNDLE = 4 * 1024 * 1024
 # What a login, a desktop or git runs.
 _STARTED = ("autostart", "environment.d", "git", "systemd/user")
@@ -106,6 +107,7 @@ def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[
         f"{data}/containers",
         f"{data}/ai-sandbox",
         f"{home}/.docker",
+        f"{home}/.pi",
         f"{home}/.local/bin",
         f"{home}/bin",
         *(f"{config}/{name}" for name in _STARTED),
@@ -134,6 +136,13 @@ def read_ca_bundle(path: str, project: str, origin: str = "--ca-bundle") -> str:
     except OSError as error:
         raise UsageError(f"{origin} {path}: {error.strerror}", hint="name a file of PEM certificates") from error
     return _checked_certificates(f"{origin} {path}", data)
+
+
+def pi_directory(environ: Mapping[str, str]) -> str:
+    """The directory of the host's pi, "" where it has no configuration."""
+    own = environ.get("PI_CODING_AGENT_DIR", "")
+    directory = whole_path(os.path.expanduser(own), "PI_CODING_AGENT_DIR") or f"{environ.get('HOME', '')}/.pi/agent"
+    return directory if any(os.path.lexists(f"{directory}/{name}") for name in PI_FILES) else ""
 
 
 def whole_path(path: str, origin: str) -> str:

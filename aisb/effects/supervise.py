@@ -34,6 +34,8 @@ GRACE_SECONDS = 10.0
 TIMED_OUT = 124
 EXEC = "exec"
 _REFUSED = "refused "
+_SEEDED = "seeded "
+_MOST_SEEDS = 20
 _LONGEST_PHASES = 65536
 _TROUBLE = frozenset({125, 126, 127})
 _LOOK_AFTER_SECONDS = 3.0
@@ -53,6 +55,8 @@ class Outcome(NamedTuple):
     unwritten: str = ""
     # The caps that it hit, by podman's names, `timeout` among them.
     hits: tuple[str, ...] = ()
+    # What became of files in the home: the state, and the path from there on.
+    seeds: tuple[tuple[str, str], ...] = ()
 
     def exit_code(self) -> int:
         """
@@ -79,6 +83,7 @@ class Lines:
         self._size = 0
         self.phases: dict[str, float] = {}
         self.refusal = ""
+        self.seeds: list[tuple[str, str]] = []
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they come. What comes from a sandbox is bounded."""
@@ -92,6 +97,9 @@ class Lines:
     def _take(self, line: str) -> None:
         if line.startswith(_REFUSED):
             self.refusal = self.refusal or line.removeprefix(_REFUSED)[:500]
+        elif line.startswith(_SEEDED):
+            state, _, path = line.removeprefix(_SEEDED).partition(" ")
+            self.seeds = [*self.seeds, (state, path[:200])][:_MOST_SEEDS]
         else:
             self.phases.setdefault(line[:20], self._clock())
 
@@ -226,7 +234,7 @@ class _Sandbox:
             code = 1
         refusal = "" if self._told else self._lines.refusal
         hits = (*self._watch.end(), *((TIMEOUT,) if self._is_late else ()))
-        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits)
+        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits, tuple(self._lines.seeds))
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []

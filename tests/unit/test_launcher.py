@@ -17,6 +17,7 @@ from gate.launcher import (
     find_command,
     parse_variables,
     read_descriptor,
+    seed_home,
 )
 
 if TYPE_CHECKING:
@@ -184,3 +185,37 @@ def test_a_command_with_a_slash_is_that_file(programs: Path, name: str, found: i
     path = bytes(programs / name)
 
     assert find_command(path, b"") == (path if found is None else found)
+
+
+def test_files_go_into_the_home_and_the_host_hears_what_became_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, home = tmp_path / "session", tmp_path / "home"
+    session.mkdir()
+    home.mkdir()
+    (session / "seed-0").write_bytes(b"one")
+    (session / "seed-1").write_bytes(b"two")
+    said: list[str] = []
+    monkeypatch.setattr("gate.launcher.SESSION", str(session))
+    monkeypatch.setattr("gate.launcher.report", said.append)
+
+    seed_home(str(home), "a/b/one\na/b/two\n")
+    seed_home(str(home), "a/b/one\n")
+    seed_home(str(home), "")
+
+    assert {path.name: path.read_bytes() for path in (home / "a/b").iterdir() if path.is_file()} == {
+        "one": b"one",
+        "two": b"two",
+    }
+    assert said == ["seeded new a/b/one", "seeded new a/b/two", "seeded same a/b/one"]
+
+
+def test_a_link_in_the_way_of_a_file_refuses_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """(A52)"""
+    (tmp_path / "seed-0").write_bytes(b"one")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.pi").symlink_to(tmp_path)
+    monkeypatch.setattr("gate.launcher.SESSION", str(tmp_path))
+
+    with pytest.raises(Refused, match=r"^.pi/agent in the home: .pi is no directory$"):
+        seed_home(str(tmp_path / "home"), ".pi/agent/one\n")

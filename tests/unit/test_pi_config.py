@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from aisb.domain.pi_json import parse_pi_json, pi_json
-from aisb.domain.pi_models import Drop, Provider, Rewritten, providers_of, rewrite_models, without_credentials
+from aisb.domain.pi_models import Rewritten, providers_of, rewrite_models, without_credentials
 from aisb.domain.pi_settings import rewrite_settings
 from aisb.domain.pi_tokens import Tokens, assign, reference
+from aisb.domain.pi_values import Drop, Provider
 from aisb.errors import UsageError
 
 KEY = "sk-live-0123456789abcdef"
@@ -111,7 +112,7 @@ def test_providers_come_with_the_places_that_they_speak_to() -> None:
     assert providers_of(document, {"anthropic": "api.anthropic.com"}) == (
         Provider("local", (("localhost", 1),), wants_key=False),
         Provider("gw", (("llm.test", 8443), ("b.test", 443)), wants_key=True),
-        Provider("anthropic", (("api.anthropic.com", 443),), wants_key=True),
+        Provider("anthropic", (("api.anthropic.com", 443),), wants_key=True, headers=("X-Api-Key", "Authorization")),
         Provider("odd", (), wants_key=True),
     )
 
@@ -140,8 +141,10 @@ def test_two_hosts_get_none_until_somebody_says_whose_the_token_is() -> None:
     one, two = provider("one", "a.test"), provider("two", "b.test")
 
     assert assign((one, two), allowed, "T", {}) == Tokens({}, (one, two))
-    assert assign((one, two), allowed, "T", {"two": "B"}) == Tokens({"two": "B"})
-    assert assign((one, two), allowed, "T", {"two": "B", "one": "A"}) == Tokens({"one": "A", "two": "B"})
+    assert assign((one, two), allowed, "", {"two": "B"}) == Tokens({"two": "B"})
+    assert assign((one, two), allowed, "T", {"two": "B"}) == Tokens({"two": "B", "one": "T"})
+    assert assign((one, two), allowed, "", {"two": "B", "one": "A"}) == Tokens({"one": "A", "two": "B"})
+    assert assign((one, two), allowed, "", {}) == Tokens({})
 
 
 def test_a_provider_with_one_host_that_is_closed_gets_none() -> None:

@@ -39,6 +39,14 @@ def test_the_file_and_its_directories_are_the_users_alone(tmp_path: Path) -> Non
     }
 
 
+def test_what_a_killed_launcher_left_is_not_in_the_way(tmp_path: Path) -> None:
+    """Each sandbox of a home has a first process, with the same number."""
+    put(tmp_path, b"1")
+    (tmp_path / DIRECTORY / f"{NAME}.{os.getpid()}").touch()
+
+    assert put(tmp_path, b"2") == NEW
+
+
 def test_the_hosts_change_arrives(tmp_path: Path) -> None:
     assert [put(tmp_path, b"1"), put(tmp_path, b"1"), put(tmp_path, b"2")] == [NEW, SAME, NEW]
     assert file_in(tmp_path).read_bytes() == b"2"

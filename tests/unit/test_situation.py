@@ -80,6 +80,7 @@ def test_what_decides_about_a_sandbox_or_runs_outside_of_it() -> None:
         "/h/.local/share/containers",
         "/h/.local/share/ai-sandbox",
         "/h/.docker",
+        "/h/.pi",
         "/h/.local/bin",
         "/h/bin",
         "/c/autostart",

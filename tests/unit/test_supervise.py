@@ -66,6 +66,15 @@ def test_the_first_refusal_counts_and_is_bounded() -> None:
     assert lines.refusal == "x" * 500
 
 
+def test_what_became_of_files_in_the_home_is_read_and_bounded() -> None:
+    lines = Lines(clock=lambda: 1.0)
+
+    lines.feed(b"seeded edited .pi/agent/models.json\nproved\n" + b"seeded new x\n" * 100)
+
+    assert lines.seeds == [("edited", ".pi/agent/models.json"), *[("new", "x")] * 19]
+    assert lines.phases == {"proved": 1.0}
+
+
 def test_a_flood_of_phases_is_cut_off() -> None:
     lines = Lines()
 
