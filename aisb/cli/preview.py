@@ -6,13 +6,25 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
+from aisb.cli.pi import look_along
 from aisb.cli.request import read_login, read_request
-from aisb.cli.run import Place, command_environment_of, identity_of, job_of, mounts_of, question_of, wish_of, with_proxy
+from aisb.cli.run import (
+    Place,
+    command_environment_of,
+    host_pi,
+    identity_of,
+    job_of,
+    mounts_of,
+    question_of,
+    wish_of,
+    with_injections,
+    with_proxy,
+)
 from aisb.domain.options import PREVIEWS
 from aisb.domain.variables import values_of
 from aisb.effects.guard import joined
 from aisb.effects.make_plan import preview_of
-from aisb.effects.run import gate_plan_of, gate_view, view_of, writable_roots
+from aisb.effects.run import gate_plan_of, gate_view, seed_files, view_of, writable_roots
 from aisb.effects.session import Session
 from aisb.effects.shield import Shield, look
 from aisb.effects.situation import resolve_project
@@ -50,7 +62,15 @@ def preview(split: Split, asked: Request) -> int:
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
         place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
-        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)._replace(login=login)
+        files = host_pi(request, project)
+        along = look_along(request, files, rendered.plan(), variables) if files else None
+        if along and along.injections:
+            rendered = preview_of(with_injections(question, along), where.cache)
+        for line in along.lines if along else ():
+            say(line)
+        variables = {**variables, **(along.shown() if along else {})}
+        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
+        job = job._replace(login=login, seeds=along.files if along else {})
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables)]
     answer("".join(texts))
     return 0
@@ -71,7 +91,7 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
     gate_plan = gate_plan_of(job, plan, _RUN)
     gate = f"{runtime}/g/{gate_plan.short}"
     session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
-    files = [f"{session.files}/{name}" for name in sorted(plan.session_files)]
+    files = [f"{session.files}/{name}" for name in sorted([*plan.session_files, *seed_files(job.seeds)])]
     files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
     shield = _shield(job)
     return dry_run_lines(

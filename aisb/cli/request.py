@@ -25,6 +25,7 @@ from aisb.domain.masks import parse_mask
 from aisb.domain.mounts import parse_mount
 from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
+from aisb.domain.pi_values import PiWish
 from aisb.domain.protected import parse_place
 from aisb.domain.variables import FLAG as ENV_FLAG
 from aisb.domain.variables import Given, is_name, parse_variable, strongest_of
@@ -43,7 +44,9 @@ _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
-DEFAULT_HARNESS = ("pi",)
+# The agent, and the command that it is.
+PI = "pi"
+HARNESSES = {PI: ("pi",)}
 SHELL = ("/bin/bash", "-l")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUILT_IN = Layer(
@@ -73,8 +76,8 @@ class Request(NamedTuple):
     """
     What was asked for. `origins` says of each value where it was written: its flag, its variable, or file:line.
 
-    `given` are the variables to pass in, `env_paths` the files that were named for more of them. `notes` are what the
-    user has to be told about it.
+    `given` are the variables to pass in, `env_paths` the files that were named for more of them. `harness` is the agent
+    that the command is, "" for any other command. `notes` are what the user has to be told about it.
     """
 
     wanted: Wanted
@@ -90,6 +93,8 @@ class Request(NamedTuple):
     origins: Mapping[str, str]
     timeout_seconds: int
     notes: tuple[str, ...]
+    harness: str = ""
+    pi: PiWish = PiWish()
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -136,6 +141,7 @@ def read_request(
         limits=limits.limits,
         injections=_injections(added(layers, "inject"), scalars[NET]),
     )
+    harness = _harness(split, settings)
     if no_gate:
         _refuse_what_takes_a_gate(wanted, scalars, split)
     if wanted.learn:
@@ -148,13 +154,40 @@ def read_request(
         project=None if "no-cwd" in settings else scalars.get("project", Setting(".", "")).value,
         policy_paths=split.values("policy"),
         trust_once=_hash(scalars.get("trust-once")),
-        command=_command(split, settings),
+        command=_command(split, settings, harness),
         settings=settings,
         files=_files(layers),
         origins={name: setting.origin for name, setting in scalars.items() if setting.origin != BUILT_IN},
         timeout_seconds=limits.timeout_seconds,
         notes=(*([net.note] if net.note else []), *limits.notes),
+        harness=harness,
+        pi=_pi_wish(layers, settings, is_learning=wanted.learn and not split.own("yes")),
     )
+
+
+def _pi_wish(layers: Sequence[Layer], settings: frozenset[str], *, is_learning: bool) -> PiWish:
+    """What of the host's pi is wanted. Under `aisb learn` a token goes in only where somebody said yes to that."""
+    names = added(layers, "pi-token-env")
+    wish = PiWish(wanted="no-pi-config" not in settings, inject="pi-inject" in settings, withheld=is_learning)
+    # What a file says for every run gives way to a flag that says no for this one.
+    written = [item for item in names if item.origin == "--pi-token-env"]
+    if "no-pi-token-env" in settings:
+        if written:
+            raise UsageError("--pi-token-env and --no-pi-token-env exclude each other", hint="leave one of the two out")
+        return wish._replace(variable="", withheld=False)
+    if is_learning:
+        if written:
+            raise UsageError(
+                "--pi-token-env: what runs under aisb learn could send it to any host",
+                hint="leave it out, or say that you want that: aisb learn --yes ...",
+            )
+        return wish._replace(variable="")
+    if not names:
+        return wish
+    from aisb.domain.pi_tokens import parse_token_names
+
+    named = parse_token_names(names)
+    return wish._replace(variable=named.variable, given=named.given)
 
 
 def _injections(settings: Sequence[Setting], net: Setting) -> tuple[Injected, ...]:
@@ -383,12 +416,17 @@ def variable_of(name: str) -> str:
     return "AISB_" + name.upper().replace("-", "_")
 
 
-def _command(split: Split, settings: frozenset[str]) -> tuple[str, ...]:
+def _harness(split: Split, settings: frozenset[str]) -> str:
+    """The agent that the command is, "" where a shell or any other command was asked for."""
+    return "" if "shell" in settings or split.command is not None else PI
+
+
+def _command(split: Split, settings: frozenset[str], harness: str) -> tuple[str, ...]:
     if "shell" in settings:
         if split.command is not None or split.harness:
             raise UsageError("--shell takes no command", hint="write: aisb --shell, or: aisb -- COMMAND")
         return SHELL
-    command = split.command if split.command is not None else (*DEFAULT_HARNESS, *split.harness)
+    command = split.command if split.command is not None else (*HARNESSES[harness], *split.harness)
     for number, word in enumerate(command):
         # podman writes arguments down as JSON, and puts U+FFFD in the place of such bytes without a word.
         if any("\udc80" <= letter <= "\udcff" for letter in word):

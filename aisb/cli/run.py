@@ -26,7 +26,14 @@ from aisb.effects.repositories import user_git_files
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
 from aisb.effects.shield import Wishes
-from aisb.effects.situation import deciding_directories, found_around, look_around, need_plan, resolve_project
+from aisb.effects.situation import (
+    deciding_directories,
+    found_around,
+    look_around,
+    need_plan,
+    pi_directory,
+    resolve_project,
+)
 from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories, volumes_directory
 from aisb.effects.workshop import Workshop
@@ -38,7 +45,10 @@ from aisb.render.shield import shield_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aisb.cli.pi import Along
     from aisb.cli.splitter import Split
+    from aisb.domain.inject_flag import Injected
+    from aisb.domain.pi_values import PiFiles
     from aisb.effects.gate import Gate
     from aisb.effects.host import Host
     from aisb.effects.mounts import Placed
@@ -145,13 +155,9 @@ def _run(
     clock: Clock,
     on_end: Callable[[Done], None],
 ) -> int:
-    variables = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
-    secrets = b""
-    if request.wanted.injections:
-        # A start without them need not know how they travel.
-        from aisb.effects.inject import prepare
-
-        variables, secrets = prepare(request.wanted.injections, variables, os.environb, request.command)
+    given = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
+    variables, secrets = _with_injections(request, given)
+    pi_files = host_pi(request, project)
     login = read_login(request, os.environb)
     named = os.path.abspath(request.project) if request.project else ""
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
@@ -163,18 +169,30 @@ def _run(
     shop = Workshop(host.podman, where, os.environ, runner, progress(request))
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
+    along = None
+    if pi_files:
+        from aisb.cli.pi import take_along
+
+        along = take_along(request, pi_files, plan, question, shop, variables)
+        if along.injections:
+            question = with_injections(question, along)
+            plan = need_plan(question, shop)
+            variables, secrets = _with_injections(request, given, along.injections)
+        variables = {**variables, **along.variables}
     if plan.net == PINNED:
         plan = _with_pins(plan, runner)
     clock.mark("plan")
     place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
     job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
-    job = job._replace(secrets=secrets, login=login)
+    job = job._replace(secrets=secrets, login=login, seeds=along.files if along else {})
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
 
     def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
+        for line in along.lines if along else ():
+            say(line)
         for line in [] if request.has("quiet") else shield_lines(shield.masks, shield.survey, job.places):
             say(line)
 
@@ -185,6 +203,35 @@ def _run(
         raise
     on_end(Done(job, plan, ended, shop))
     return _finish(request, ended, clock, question)
+
+
+def _with_injections(
+    request: Request, given: dict[bytes, bytes], more: tuple[Injected, ...] = ()
+) -> tuple[dict[bytes, bytes], bytes]:
+    """The variables with placeholders in the place of what is injected, and what the gate is handed."""
+    if not request.wanted.injections and not more:
+        return given, b""
+    # A start without them need not know how they travel.
+    from aisb.effects.inject import prepare
+
+    variables, secrets = prepare((*request.wanted.injections, *more), given, os.environb, request.command)
+    return dict(variables), secrets
+
+
+def host_pi(request: Request, project: str) -> PiFiles | None:
+    """What the host's pi is configured with, None where there is nothing, or where nobody wants it."""
+    directory = pi_directory(os.environ) if request.pi.wanted else ""
+    if not directory:
+        return None
+    from aisb.cli.pi import read_host
+
+    return read_host(request, project, directory)
+
+
+def with_injections(question: Question, along: Along) -> Question:
+    """The question with what pi's tokens have the gate put in."""
+    wanted = question.wanted
+    return question._replace(wanted=wanted._replace(injections=(*wanted.injections, *along.injections)))
 
 
 def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
@@ -416,6 +463,11 @@ def _finish(request: Request, ended: Ended, clock: Clock, question: Question) ->
             say(line)
     for line in limit_lines(ended.outcome.hits, request.wanted.limits, request.timeout_seconds):
         say(line)
+    if ended.outcome.seeds and not request.has("quiet"):
+        from aisb.render.pi import seed_lines
+
+        for line in seed_lines(ended.outcome.seeds, question.home_volume):
+            say(line)
     _say_of_files(ended, question.project, quiet=request.has("quiet"))
     if ended.fault:
         say(f"warning: {ended.fault}")

@@ -108,6 +108,17 @@ OPTIONS = (
         INSIDE,
         _CONFIG,
     ),
+    Option("no-pi-config", FLAG, "", "nothing of this machine's pi: no models, no settings", INSIDE, _ANYWHERE),
+    Option(
+        "pi-token-env",
+        LIST,
+        "[PROVIDER=]NAME",
+        "the variable that holds pi's token (AI_API_TOKEN), or that of one provider; adds up",
+        INSIDE,
+        _CONFIG,
+    ),
+    Option("no-pi-token-env", FLAG, "", "pi gets no token", INSIDE, _ANYWHERE),
+    Option("pi-inject", FLAG, "", "keep pi's token outside: the gate puts it into requests", INSIDE, _ANYWHERE),
     Option("no-git-identity", FLAG, "", "leave out your name and email of git config --global", INSIDE, _ANYWHERE),
     Option(
         "install",

@@ -50,7 +50,33 @@ LATER = (
     "tempfile",
     "shutil",
     "urllib",
+    # Without a pi on the host.
+    "aisb.cli.pi",
+    "aisb.effects.pi",
+    "aisb.render.pi",
 )
+PI = """
+import os, sys
+from aisb.cli.request import read_request
+from aisb.cli.run import host_pi
+from aisb.cli.splitter import split
+from aisb.domain.pi_values import Chosen
+from aisb.effects.plan import Plan
+
+request = read_request(split(["--allow", "a.test"], frozenset()), os.environ)
+found = host_pi(request, "")
+if found:
+    from aisb.cli.pi import along
+    from aisb.effects.pi import bridged
+    from aisb.render.pi import seed_lines
+
+    policy = '{"addresses":[],"host_ports":[],"injections":[],"learn":false,"names":[],"rules":[],"version":4}\\n'
+    plan = Plan("allow", "", "", "", 1, 0, (), "", "", "", {"policy.json": policy}, {}, "", "", False, ())
+    package = "@earendil-works/pi-coding-agent"
+    made = bridged(os.environ["HOME"], "", found, package, plan, request.pi, Chosen())
+    print(*along(request, made, "allow", "/h", {}, os.environb).files)
+print(*sorted((sys.modules.keys() | {name.partition(".")[0] for name in sys.modules}) & set(sys.argv[1:])))
+"""
 
 
 def test_a_start_with_every_kind_of_file_imports_no_parser(tmp_path: Path) -> None:
@@ -84,6 +110,26 @@ def test_a_start_with_every_kind_of_file_imports_no_parser(tmp_path: Path) -> No
 
     assert cold.splitlines() == ["1 2 allow True", "yaml"]
     assert warm.splitlines() == ["1 2 allow True", ""]
+
+
+def test_of_a_pi_on_the_host_a_warm_start_reads_and_rewrites_nothing(tmp_path: Path) -> None:
+    """The first time its files are parsed and the hosts in them judged. Without a pi nothing of it is imported."""
+    rewriting = ("aisb.domain.pi_bridge", "aisb.domain.pi_models", "aisb.domain.pi_json", *SLOW, *LATER[:-3])
+
+    def start() -> list[str]:
+        argv = [sys.executable, "-c", PI, "aisb.cli.pi", *rewriting]
+        environ = {"HOME": str(tmp_path), "PATH": os.defpath}
+        done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    without = start()
+    (tmp_path / ".pi/agent").mkdir(parents=True)
+    (tmp_path / ".pi/agent/settings.json").write_text('{"theme": "dark"}')
+    cold, warm = start(), start()
+
+    assert without == [""]
+    assert "aisb.domain.pi_bridge" in cold[1]
+    assert warm == [".pi/agent/settings.json", "aisb.cli.pi"]
 
 
 files = st.lists(st.builds(SourceFile, st.sampled_from(["a", "b"]), st.text(max_size=3)), max_size=3).map(tuple)
