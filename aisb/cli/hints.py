@@ -113,8 +113,9 @@ def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
     # One letter from a verb it may be an ordinary word as well (`built`), and which of the two nobody can tell.
     if not (split.said_run or split.flags) and (meant := _mistyped_verb(word, verbs)):
         return f"{word} goes to the agent as a prompt; aisb's verb is: {line_of('aisb', *meant, *rest)}"
-    # Another word behind it makes a sentence of it.
-    if word.startswith("-") or " " in word or (rest and not rest[0].startswith("-")):
+    # Another word behind it makes a sentence of it, unless flags follow.
+    is_sentence = rest and not any(other.startswith("-") for other in rest[:2])
+    if word.startswith("-") or " " in word or is_sentence:
         return None
     if split.said_run:
         hint = f"{word} comes after run, so it goes to the agent; aisb's verb is: aisb {word}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aisb.domain.presets import Registries
 
 # There are such methods, and the gate's answer to them is always no.
-_REFUSED_METHODS = ("CONNECT", "TRACE")
+_REFUSED_METHODS = ("CONNECT", "PURGE", "TRACE")
 
 
 def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:

@@ -128,10 +128,20 @@ def _value_of(name: str) -> str:
     return cast("str", typer.Option("", f"--{name}", metavar=_metavar(name), help=_text(name)))
 
 
-def _flags(**given: list[str] | str) -> tuple[tuple[str, str], ...]:
+def _flag_of(name: str) -> bool:
+    return cast("bool", typer.Option(False, f"--{name}", help=_text(name)))
+
+
+def _flags(**given: list[str] | str | bool) -> tuple[tuple[str, str], ...]:
     """The flags of a run that were given, as the splitter has them."""
-    lists = {name: values if isinstance(values, list) else [values] for name, values in given.items()}
-    return tuple((name.replace("_", "-"), value) for name, values in lists.items() for value in values if value)
+    return tuple((name.replace("_", "-"), value) for name, found in given.items() for value in _values(found))
+
+
+def _values(given: list[str] | str | bool) -> list[str]:
+    """What was given of a flag, which may be nothing; a plain flag's value is empty."""
+    if isinstance(given, bool):
+        return [""] if given else []
+    return [value for value in (given if isinstance(given, list) else [given]) if value]
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
@@ -141,14 +151,19 @@ def check(
     files: list[str] = _list_of("policy"),
     inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
+    no_gate: bool = _flag_of("no-gate"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
 ) -> int:
     """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
 
-    given = _flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once)
-    return check_verb(given, words)
+    return check_verb(
+        _flags(
+            allow=allow, policy=files, inject=inject, net=net, no_gate=no_gate, project=project, trust_once=trust_once
+        ),
+        words,
+    )
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
@@ -157,13 +172,18 @@ def show(
     files: list[str] = _list_of("policy"),
     inject: list[str] = _list_of("inject"),
     net: str = _value_of("net"),
+    no_gate: bool = _flag_of("no-gate"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
 ) -> int:
     """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
 
-    return show_verb(_flags(allow=allow, policy=files, inject=inject, net=net, project=project, trust_once=trust_once))
+    return show_verb(
+        _flags(
+            allow=allow, policy=files, inject=inject, net=net, no_gate=no_gate, project=project, trust_once=trust_once
+        )
+    )
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)

@@ -16,6 +16,11 @@ HTTP = "http"
 HTTPS = "https"
 _DEFAULT_PORT = {HTTP: 80, HTTPS: 443}
 _WEBSOCKET = "websocket"
+# What is no message from a client to a server, whoever the server is.
+_METHOD_FAULTS = {
+    "TRACE": "TRACE is answered with the request as it arrived, and what a proxy put into it is not for you",
+    "PURGE": "PURGE speaks to a cache, and the gate keeps none",
+}
 
 
 class HttpRequest(NamedTuple):
@@ -58,6 +63,11 @@ def names_agree(request: HttpRequest) -> bool:
     except ValueError:
         return False
     return len(names) == 1 and header_port == request.port
+
+
+def method_fault(request: HttpRequest) -> str:
+    """Why no host may be sent this method, "" where its rules or entries decide."""
+    return _METHOD_FAULTS.get(request.method, "")
 
 
 def upgrade_fault(request: HttpRequest) -> str:

@@ -19,7 +19,7 @@ from aisb.domain.verdict import Reason
 from aisb.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from aisb.domain.addresses import Network
     from aisb.domain.egress import EgressPolicy
@@ -74,6 +74,24 @@ def kept_alone(entry: Entry, shown: str) -> Entry:
         if _is_mapped(entry.network):
             raise UsageError(f"{shown}: that is this host's loopback inside, which --no-gate never opens", _WAY_OUT)
     return entry
+
+
+def closed_parts(entries: Iterable[Entry]) -> Iterator[str]:
+    """What stays closed of entries that cover this host's loopback and more."""
+    for entry in entries:
+        if not isinstance(entry, AddressEntry) or _is_mapped(entry.network):
+            continue
+        inside = [_shown(other) for other in _MAPPED if _overlap(entry.network, other)]
+        if inside:
+            yield f"{entry.text()}: not {' and '.join(inside)}, where a sandbox without a gate would find this host"
+
+
+def _shown(network: Network) -> str:
+    return str(network if network.num_addresses > 1 else network.network_address)
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
 
 
 def refuse_rules(hosts: Iterable[SourcedHost]) -> None:

@@ -16,7 +16,7 @@ from aisb.domain.entries import parse_entries
 from aisb.domain.entry_kinds import Entry, PresetEntry
 from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW, PINNED
-from aisb.domain.no_gate import kept_alone, refuse_rules
+from aisb.domain.no_gate import closed_parts, kept_alone, refuse_rules
 from aisb.domain.presets import expanded, items_of, need_preset, nothing_of
 from aisb.errors import UsageError
 
@@ -131,7 +131,9 @@ def without_gate(policy: Policy) -> Policy:
         return policy
     refuse_rules(policy.hosts)
     items = {AllowItem(kept_alone(item.entry, _shown(item)), item.origin) for item in policy.allow}
-    return replace(policy, allow=_ordered(items))
+    allow = _ordered(items)
+    notes = (*policy.notes, *closed_parts(item.entry for item in allow))
+    return replace(policy, allow=allow, notes=tuple(dict.fromkeys(notes)))
 
 
 def _ordered(items: Iterable[AllowItem]) -> tuple[AllowItem, ...]:

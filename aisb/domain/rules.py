@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aisb.domain.addresses import AddressEntry, AddressTable
 from aisb.domain.egress import VERSION, EgressPolicy, read_policy
 from aisb.domain.hosts import canonical_host, canonical_name, is_address, parents_of
-from aisb.domain.http_request import HTTP, HttpRequest, honest_request, names_agree, upgrade_fault
+from aisb.domain.http_request import HTTP, HttpRequest, honest_request, method_fault, names_agree, upgrade_fault
 from aisb.domain.http_rules import HostPolicy, HostRules
 from aisb.domain.live import ADDRESS, LiveEntry
 from aisb.domain.names import (
@@ -241,7 +241,7 @@ class Engine:
         if request.scheme == HTTP and request.port == TLS_PORT and not is_address(request.host):
             # Nothing but TLS goes to this port of a name, by whatever way.
             return Verdict(allowed=False, reason=Reason.NOT_TLS)
-        if fault := upgrade_fault(request):
+        if fault := method_fault(request) or upgrade_fault(request):
             return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
         rules = None if is_address(request.host) else self._rules.get(canonical_name(request.host))
         return rules.judge(request.method, request.path) if rules else verdict

@@ -123,8 +123,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
     for host in policy.egress.rules:
         if not host.rules:
             yield f"{host.host} denies everything", written[host.host]
-        for rule, origin in zip(host.rules, policy.gathered.origins[host.host], strict=True):
-            yield f"{host.host} {rule.action} {rule.method} {rule.path}", origin
+        for number, (rule, origin) in enumerate(zip(host.rules, policy.gathered.origins[host.host], strict=True), 1):
+            yield f"{host.host} rule {number}: {rule.text()}", origin
 
 
 def _numbered(key: str, items: Iterable[tuple[str, str]]) -> dict[str, str]:

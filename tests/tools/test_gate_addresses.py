@@ -246,7 +246,7 @@ def test_a_name_is_held_to_its_own_ports_whatever_its_address_allows(path: str, 
 # --- the walls -------------------------------------------------------------------------------------
 
 BRIDGE = ("gate/client.py", "        elif verdict.allowed:\n", "        elif True:\n")
-HELPER = ("gate/judging.py", "_yes(question) if verdict.allowed else", "_yes(question) if True else")
+HELPER = ("gate/judging.py", "    if not verdict.allowed:\n", "    if False:\n")
 UNPROVED = ("gate/bridge.py", "        if fault:\n", "        if False:\n")
 OUTER = ("squid.conf", "http_access deny address_literal !opened address_literal\n", "")
 PRIVATE = ("squid.conf", "http_access deny private !opened private\n", "")

@@ -469,8 +469,8 @@ WRONG = {
         "squid has ended: exit status 1",
     ),
     "another policy": (
-        {"replaced": (("policy.json", '"version":3', '"version":1'),)},
-        "this policy is not of version 3",
+        {"replaced": (("policy.json", '"version":4', '"version":1'),)},
+        "this policy is not of version 4",
     ),
 }
 

@@ -348,7 +348,7 @@ def test_live_entries_go_through_the_proxy_too(world: World, system: str) -> Non
         items = [live_entry("allow", parse_entry("v6.test"))._asdict()]  # type: ignore[arg-type]  # a name
         assert gate.ask({"op": "say", "run": "1a2b3c4d", "entries": items, "seconds": 0}, 40) == {"ok": True}
         assert say(path, get_and_close("http://v6.test/x")).status == 200
-        assert ("GET", "http://v6.test/x") in asked_of(proxy)
+        wait_for(lambda: ("GET", "http://v6.test/x") in asked_of(proxy), "the proxy has written it down")
         assert sources(world).isdisjoint({GATE, GATE6})
 
 

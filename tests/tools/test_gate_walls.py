@@ -40,7 +40,7 @@ def ssl_bump(old: str, new: str) -> Replaced:
 
 
 BRIDGE = (("gate/client.py", "        elif verdict.allowed:\n", "        elif True:\n"),)
-HELPER = (("gate/judging.py", "_yes(question) if verdict.allowed else", "_yes(question) if True else"),)
+HELPER = (("gate/judging.py", "    if not verdict.allowed:\n", "    if False:\n"),)
 HELPER_FOR_HELLOS = (
     (
         "gate/judging.py",

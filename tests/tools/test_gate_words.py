@@ -167,6 +167,25 @@ def test_a_name_that_leads_inward_is_said_in_the_form_that_was_asked_for(
     assert [(line["host"], line["reason"]) for line in record(gate, path)] == [("inward.test", "private-address")]
 
 
+@pytest.mark.parametrize("method", ["TRACE", "PURGE"])
+def test_no_host_is_sent_what_echoes_or_speaks_to_a_cache(path: str, world: World, gate: GateBox, method: str) -> None:
+    """Hosts without rules too: TRACE would show what a proxy on the way puts in, and squid answers PURGE itself."""
+    url = "http://allowed.test/"
+    heard = [say(path, get(url, "Connection: close"), seconds=2)]
+    world.forget()
+    with connected(path) as client:
+        client.sendall(get(url))
+        heard.append(listen(client, until=b"203.0.113.10\n"))
+        client.sendall(get(url, "Connection: close").replace(b"GET", method.encode(), 1))
+        heard.append(listen(client, seconds=2))
+    heard.append(say(path, get(url, "Connection: close").replace(b"GET", method.encode(), 1), seconds=2))
+
+    assert [one.status for one in heard] == [200, 200, 403, 403]
+    assert len(world.arrived()) == 1
+    denied = [line for line in record(gate, path, 4) if line["decision"] == "deny"]
+    assert [(line["method"], line["reason"]) for line in denied] == [(method, "method")] * 2
+
+
 @pytest.mark.parametrize("headers", [(), (JSON,)], ids=["text", "json"])
 def test_no_page_of_squids_is_taken_for_html(path: str, headers: tuple[str, ...]) -> None:
     """Neither what is no request nor what leads nowhere."""

@@ -110,6 +110,16 @@ def test_what_takes_a_gate_is_refused_with_where_it_was_written(entry: str, why:
         without_gate(policy_of("ok.test", entry))
 
 
+def test_what_stays_closed_of_a_network_is_said_once() -> None:
+    """Also of the policy that is made once more when its presets are known."""
+    policy = without_gate(without_gate(policy_of("10.0.2.2/31", "10.2.0.0/16", "10.0.0.0/14:80")))
+
+    assert policy.notes == (
+        "10.0.0.0/14:80: not 10.0.2.2 and 10.0.2.3, where a sandbox without a gate would find this host",
+        "10.0.2.2/31: not 10.0.2.2 and 10.0.2.3, where a sandbox without a gate would find this host",
+    )
+
+
 def test_rules_of_a_file_are_refused_with_their_line() -> None:
     with pytest.raises(UsageError, match=r"^rules.yaml:3: api.test has rules, which are read in a gate"):
         without_gate(policy_of("ok.test", hosts=(SourcedHost("api.test", (), "rules.yaml:3"),)))

@@ -153,11 +153,11 @@ def test_the_rules_are_in_the_printed_policy_in_their_order() -> None:
     lines = policy_lines(policy_of(("HEAD api.test/*", "--allow"), file=RULES)).splitlines()
 
     assert [line for line in lines if line.startswith("rule.")] == [
-        "rule.0=api.test ALLOW GET /repos/.*",
+        "rule.0=api.test rule 1: ALLOW GET /repos/.*",
         "rule.0.origin=.ai-sandbox/policy.yaml:5",
-        "rule.1=api.test DENY * /repos/secret",
+        "rule.1=api.test rule 2: DENY * /repos/secret",
         "rule.1.origin=.ai-sandbox/policy.yaml:6",
-        "rule.2=api.test ALLOW HEAD /[^/]+",
+        "rule.2=api.test rule 3: ALLOW HEAD /[^/]+",
         "rule.2.origin=--allow",
     ]
 
@@ -247,3 +247,12 @@ def test_the_exit_code_is_the_answer(tmp_path: Path) -> None:
     assert "add=--allow b.test\n" in denied[1]
     assert shown[1].startswith("allow.0=a.test\nallow.0.origin=--allow\n")
     assert left == ["p"]
+
+
+def test_it_can_be_asked_without_a_gate(tmp_path: Path) -> None:
+    """Where a name means itself alone."""
+    asked = [aisb(tmp_path, "check", *more, "--allow", "a.test", "x.a.test") for more in ((), ("--no-gate",))]
+    shown = aisb(tmp_path, "show", "--no-gate", "--allow", "a.test")
+
+    assert [run[0] for run in asked] == [0, 1]
+    assert "no_gate.origin=--no-gate\n" in shown[1]

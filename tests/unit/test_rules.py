@@ -191,6 +191,13 @@ def test_plain_http_and_https_obey_the_same_rules(
     assert (verdict.reason, verdict.allowed) == (reason, not reason)
 
 
+@pytest.mark.parametrize("method", ["TRACE", "PURGE"])
+def test_no_host_is_sent_what_echoes_or_speaks_to_a_cache(method: str) -> None:
+    verdict = engine("a.test").judge_request(request(method=method))
+
+    assert (verdict.allowed, verdict.reason, method in verdict.detail) == (False, Reason.METHOD, True)
+
+
 @pytest.mark.parametrize(
     ("method", "upgrade", "allowed"),
     [

@@ -140,6 +140,14 @@ def test_nothing_after_the_first_positional_changes_our_flags(
             id="a verb after a flag",
         ),
         pytest.param(
+            ["--net", "none", "build", "jq", "--quiet"],
+            [
+                "--quiet comes after the agent's arguments began, so it goes to the agent; aisb's flags come first",
+                "build comes after a flag, so it goes to the agent; a verb comes first: aisb build",
+            ],
+            id="a verb after a flag, with its flags",
+        ),
+        pytest.param(
             ["--net", "none", "run", "--", "true"],
             ["run comes after a flag, so it goes to the agent; a verb comes first: aisb run"],
             id="run after a flag",
