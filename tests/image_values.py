@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aisb.domain.harnesses import HARNESSES, PI, Harness
 from aisb.domain.images import ContextFile, ImageInputs, NodePin, PinnedBase
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -30,6 +31,7 @@ def make_inputs(
     install: tuple[str, ...] = (),
     sandbox_files: tuple[ContextFile, ...] = FILES,
     gate_files: tuple[ContextFile, ...] = FILES,
+    harness: Harness = HARNESSES[PI],
 ) -> ImageInputs:
     """Inputs of both images."""
-    return ImageInputs(base, node, platform, install, sandbox_files, gate_files)
+    return ImageInputs(base, node, platform, install, sandbox_files, gate_files, harness)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aisb.cli.output import answer, say, write_stderr
 from aisb.cli.request import path_of
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
+from aisb.domain.harnesses import PI, parse_harness
 from aisb.domain.images import ImageSpec, parse_node_origin, parse_platform
 from aisb.domain.layers import COMMAND_LINE, Layer, Setting, added, strongest
 from aisb.domain.packages import parse_packages
@@ -32,6 +33,7 @@ def build_verb(
     install: tuple[str, ...],
     ca_bundle: str,
     node_source: str,
+    harness: str,
     origins: Mapping[str, str],
     *,
     trace: bool,
@@ -44,8 +46,8 @@ def build_verb(
     by its first run.
     """
     where = preview_directories(os.environ)
-    layers = (_given(origins, base_image, ca_bundle, node_source, install), *user_layers(where))
-    base, node = strongest(layers, "base-image"), strongest(layers, "node-source")
+    layers = (_given(origins, base_image, ca_bundle, node_source, harness, install), *user_layers(where))
+    base, node, agent = (strongest(layers, name) for name in ("base-image", "node-source", "harness"))
     packages = [
         Setting(text, written.origin) for written in added(layers, "install") for text in written.value.split(",")
     ]
@@ -61,6 +63,7 @@ def build_verb(
             (package.value for package in packages), {package.value: package.named("install") for package in packages}
         ),
         node_origin=parse_node_origin(node.value, node.named("node-source")) if node else parse_node_origin("", ""),
+        harness=parse_harness(agent.value, agent.named("harness")) if agent else PI,
     )
     need_own_imports_here("")
     need_ordinary_user()
@@ -76,9 +79,14 @@ def build_verb(
 
 
 def _given(
-    origins: Mapping[str, str], base_image: str, ca_bundle: str, node_source: str, install: tuple[str, ...]
+    origins: Mapping[str, str],
+    base_image: str,
+    ca_bundle: str,
+    node_source: str,
+    harness: str,
+    install: tuple[str, ...],
 ) -> Layer:
     """What flags and variables say."""
-    values = {"base-image": base_image, "ca-bundle": ca_bundle, "node-source": node_source}
+    values = {"base-image": base_image, "ca-bundle": ca_bundle, "node-source": node_source, "harness": harness}
     scalars = {key: Setting(value, origins[key]) for key, value in values.items() if value}
     return Layer(COMMAND_LINE, scalars, {"install": tuple(Setting(package, "--install") for package in install)})

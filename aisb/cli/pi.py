@@ -68,7 +68,7 @@ def take_along(
 
 def look_along(request: Request, found: PiFiles, plan: Plan, variables: Mapping[bytes, bytes]) -> Along:
     """The same for a preview: nothing is kept, and the image is the one that would be built."""
-    from aisb.domain.images import PI_PACKAGE
+    from aisb.domain.harnesses import PI_PACKAGE
     from aisb.domain.pi_bridge import bridge
 
     opened = opener(plan.net, plan.session_files["policy.json"])

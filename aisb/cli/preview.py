@@ -71,7 +71,7 @@ def preview(split: Split, asked: Request) -> int:
         variables = {**variables, **(along.shown() if along else {})}
         job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
         job = job._replace(login=login, seeds=along.files if along else {})
-        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables)]
+        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables, request.wanted.harness)]
     answer("".join(texts))
     return 0
 
@@ -85,7 +85,7 @@ def _shield(job: Job) -> Shield:
     return joined(shields)
 
 
-def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
+def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes], harness: str) -> list[str]:
     gated = plan.net == "allow"
     runtime = job.directories.runtime
     gate_plan = gate_plan_of(job, plan, _RUN)
@@ -99,5 +99,5 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes]) -> list[str]:
         gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),
         has_login=bool(gate_plan.login),
         sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)), shield)),
-        variables=[os.fsdecode(name) for name in command_environment_of(plan, variables)],
+        variables=[os.fsdecode(name) for name in command_environment_of(plan, variables, harness)],
     )

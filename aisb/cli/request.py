@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.splitter import LEARN
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
+from aisb.domain.harnesses import PI, parse_harness
 from aisb.domain.images import parse_node_origin
 from aisb.domain.layers import (
     BUILT_IN,
@@ -44,9 +45,6 @@ _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
-# The agent, and the command that it is.
-PI = "pi"
-HARNESSES = {PI: ("pi",)}
 SHELL = ("/bin/bash", "-l")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUILT_IN = Layer(
@@ -55,12 +53,13 @@ _BUILT_IN = Layer(
         NET: Setting(ALLOW, BUILT_IN),
         "base-image": Setting(DEFAULT_BASE, BUILT_IN),
         "gate-idle": Setting("600", BUILT_IN),
+        "harness": Setting(PI, BUILT_IN),
         **{key: Setting(value, BUILT_IN) for key, value in BUILT_IN_CAPS.items()},
     },
     {},
 )
 # Of these the printed policy says where they were written.
-_ORIGINS = (NET, "base-image", "ca-bundle", "no-gate", "proxy")
+_ORIGINS = (NET, "base-image", "ca-bundle", "harness", "no-gate", "proxy")
 
 
 class Files(NamedTuple):
@@ -141,7 +140,7 @@ def read_request(
         limits=limits.limits,
         injections=_injections(added(layers, "inject"), scalars[NET]),
     )
-    harness = _harness(split, settings)
+    harness = _harness(split, settings, wanted.harness)
     if no_gate:
         _refuse_what_takes_a_gate(wanted, scalars, split)
     if wanted.learn:
@@ -312,6 +311,7 @@ def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
         origins=tuple((key.replace("-", "_"), scalars[key].origin) for key in _ORIGINS if key in scalars),
         proxy=_proxy(scalars) if scalars[NET].value == ALLOW else "",
         proxy_auth=_proxy_variable(scalars) if scalars[NET].value == ALLOW else "",
+        harness=parse_harness(scalars["harness"].value, scalars["harness"].named("harness")),
     )
 
 
@@ -416,9 +416,9 @@ def variable_of(name: str) -> str:
     return "AISB_" + name.upper().replace("-", "_")
 
 
-def _harness(split: Split, settings: frozenset[str]) -> str:
-    """The agent that the command is, "" where a shell or any other command was asked for."""
-    return "" if "shell" in settings or split.command is not None else PI
+def _harness(split: Split, settings: frozenset[str], held: str) -> str:
+    """The agent that the command is, "" where a shell or any other command was asked for. The image holds `held`."""
+    return "" if "shell" in settings or split.command is not None else held
 
 
 def _command(split: Split, settings: frozenset[str], harness: str) -> tuple[str, ...]:
@@ -426,7 +426,7 @@ def _command(split: Split, settings: frozenset[str], harness: str) -> tuple[str,
         if split.command is not None or split.harness:
             raise UsageError("--shell takes no command", hint="write: aisb --shell, or: aisb -- COMMAND")
         return SHELL
-    command = split.command if split.command is not None else (*HARNESSES[harness], *split.harness)
+    command = split.command if split.command is not None else (harness, *split.harness)
     for number, word in enumerate(command):
         # podman writes arguments down as JSON, and puts U+FFFD in the place of such bytes without a word.
         if any("\udc80" <= letter <= "\udcff" for letter in word):

@@ -11,6 +11,7 @@ from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.harnesses import HARNESSES
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
 from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
@@ -43,7 +44,7 @@ from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines
 from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aisb.cli.pi import Along
     from aisb.cli.splitter import Split
@@ -193,6 +194,8 @@ def _run(
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
         for line in along.lines if along else ():
             say(line)
+        for line in _agent_lines(request, plan, variables):
+            say(line)
         for line in [] if request.has("quiet") else shield_lines(shield.masks, shield.survey, job.places):
             say(line)
 
@@ -220,12 +223,26 @@ def _with_injections(
 
 def host_pi(request: Request, project: str) -> PiFiles | None:
     """What the host's pi is configured with, None where there is nothing, or where nobody wants it."""
-    directory = pi_directory(os.environ) if request.pi.wanted else ""
+    goes_along = request.pi.wanted and HARNESSES[request.wanted.harness].bridge
+    directory = pi_directory(os.environ) if goes_along else ""
     if not directory:
         return None
     from aisb.cli.pi import read_host
 
     return read_host(request, project, directory)
+
+
+def _agent_lines(request: Request, plan: Plan, variables: Mapping[bytes, bytes]) -> tuple[str, ...]:
+    """What to say of the agent that the command is, where nothing of the host's configuration goes along with it."""
+    agent = HARNESSES.get(request.harness)
+    if agent is None or agent.bridge or request.has("quiet"):
+        return ()
+    from aisb.effects.pi import opener
+    from aisb.render.agent import agent_lines
+
+    names = {os.fsdecode(name) for name in variables}
+    opened = opener(plan.net, plan.session_files["policy.json"])
+    return tuple(agent_lines(agent, names, has_key_here=bool(os.environ.get(agent.token)), opened=opened))
 
 
 def with_injections(question: Question, along: Along) -> Question:
@@ -353,7 +370,7 @@ def job_of(
         places=place.mounts,
         read_only=request.has("read-only"),
         command=request.command,
-        environment=command_environment_of(plan, variables),
+        environment=command_environment_of(plan, variables, request.wanted.harness),
         stdin=True,
         terminal=os.isatty(0) and os.isatty(1),
         limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
@@ -408,8 +425,8 @@ def progress(request: Request) -> Report:
     return Silence() if request.has("quiet") else Progress(write_stderr, terminal=sys.stderr.isatty())
 
 
-def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """All variables of the command."""
+def command_environment_of(plan: Plan, variables: dict[bytes, bytes], harness: str) -> dict[bytes, bytes]:
+    """All variables of the command, in an image that holds this agent."""
     return command_environment(
         user=plan.user,
         net=plan.net,
@@ -417,6 +434,7 @@ def command_environment_of(plan: Plan, variables: dict[bytes, bytes]) -> dict[by
         given=variables,
         # Of the user's own, or of a gate that opens TLS.
         extra_certificates="ca.pem" in plan.session_files or "bumped" in plan.gate_files,
+        agents=HARNESSES[harness].variables,
     )
 
 

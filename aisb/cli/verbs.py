@@ -89,14 +89,15 @@ def build(
     node_source: str = typer.Option(
         "", metavar=_metavar("node-source"), help=_text("node-source"), envvar="AISB_NODE_SOURCE"
     ),
+    harness: str = typer.Option("", metavar=_metavar("harness"), help=_text("harness"), envvar="AISB_HARNESS"),
     trace: bool = typer.Option(False, "--trace", help=_text("trace")),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="only errors"),
 ) -> None:
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    origins = _origins(context, "base-image", "ca-bundle", "node-source")
-    build_verb(base_image, tuple(install), ca_bundle, node_source, origins, trace=trace, quiet=quiet)
+    origins = _origins(context, "base-image", "ca-bundle", "node-source", "harness")
+    build_verb(base_image, tuple(install), ca_bundle, node_source, harness, origins, trace=trace, quiet=quiet)
 
 
 class _Words(TyperGroup):
@@ -191,11 +192,12 @@ def presets(
     name: str = typer.Argument("", metavar="[NAME]", help="one of them, as npm or @npm"),
     base_image: str = _value_of("base-image"),
     install: list[str] = _list_of("install"),
+    harness: str = _value_of("harness"),
 ) -> int:
     """What @NAME stands for: each entry, and why. Those of npm, pypi and apt are read off the image."""
     from aisb.cli.policy import presets_verb
 
-    return presets_verb(_flags(base_image=base_image, install=install), name)
+    return presets_verb(_flags(base_image=base_image, install=install, harness=harness), name)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

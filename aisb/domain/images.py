@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.harnesses import HARNESSES, PI, Harness
 from aisb.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ BASE_REPOSITORY = "localhost/aisb-base"
 
 NODE_VERSION = "22.23.3"
 NPM_VERSION = "11.21.2"
-HARNESS = "pi"
-PI_PACKAGE = "@earendil-works/pi-coding-agent"
-PI_VERSION = "1.6.0"
 
 # The date of the last `update`; until there was one, this.
 FIRST_GENERATION = "0"
@@ -154,12 +152,15 @@ PROGRAMS = {SANDBOX: SANDBOX_PROGRAMS, GATE: GATE_PROGRAMS}
 
 
 class ImageSpec(NamedTuple):
-    """What was asked for: the base, packages beyond the usual, and where Node shall come from ("" for either)."""
+    """
+    What was asked for: the base, packages beyond the usual, where Node shall come from ("" for either), and the agent.
+    """
 
     base: BaseImage
     platform: str
     install: tuple[str, ...] = ()
     node_origin: str = ""
+    harness: str = PI
 
 
 class PinnedBase(NamedTuple):
@@ -203,6 +204,12 @@ class ImageInputs(NamedTuple):
     install: tuple[str, ...]
     sandbox_files: tuple[ContextFile, ...]
     gate_files: tuple[ContextFile, ...]
+    harness: Harness = HARNESSES[PI]
+
+    @property
+    def agent_package(self) -> str:
+        """npm's package of the agent, for this platform."""
+        return self.harness.package_for(NODE_PLATFORMS[self.platform])
 
     def files(self, role: str) -> tuple[ContextFile, ...]:
         """The files of one image's context."""
@@ -248,7 +255,7 @@ def list_inputs(role: str, inputs: ImageInputs, containerfile: str) -> dict[str,
     if role == GATE:
         return common
     return common | {
-        "agent": f"{PI_PACKAGE}@{PI_VERSION}",
+        "agent": f"{inputs.agent_package}@{inputs.harness.version}",
         "archives": [list(archive) for archive in inputs.node.archives],
         "install": list(inputs.install),
         "node": inputs.node.version,
@@ -276,12 +283,12 @@ def labels(role: str, inputs: ImageInputs, listed: dict[str, object]) -> tuple[t
         "aisb.role": role,
     }
     agent = {
-        "aisb.harness": HARNESS,
-        "aisb.harness-version": PI_VERSION,
+        "aisb.harness": inputs.harness.name,
+        "aisb.harness-version": inputs.harness.version,
         "aisb.node": inputs.node.version,
-        "aisb.pi-package": PI_PACKAGE,
-        "aisb.pi-version": PI_VERSION,
     }
+    if inputs.harness.name == PI:
+        agent |= {"aisb.pi-package": inputs.harness.package, "aisb.pi-version": inputs.harness.version}
     return tuple(sorted((common | (agent if role == SANDBOX else {})).items()))
 
 

@@ -128,6 +128,7 @@ OPTIONS = (
         INSIDE,
         _CONFIG,
     ),
+    Option("harness", VALUE, "NAME", "the agent: pi (default) or claude", INSIDE, _ANYWHERE),
     Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, _ANYWHERE),
     Option("node-source", VALUE, "SOURCE", "tarball or npm (default: whichever can be reached)", INSIDE, _ANYWHERE),
     Option(

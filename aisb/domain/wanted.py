@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.harnesses import PI
+
 if TYPE_CHECKING:
     from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
@@ -15,7 +17,7 @@ class Wanted(NamedTuple):
     One request's part of a plan. Each item of a list says where it was written; `origins` says it of the single values.
     `learn` is the verb's: nothing else can ask for it. `proxy` is a URL, and `proxy_auth` the name of a variable: its
     value is no part of a plan. `limits` are the caps, each with where it was written; `injections`
-    say which variable goes where, and hold no value.
+    say which variable goes where, and hold no value. `harness` is the agent that the image holds.
     """
 
     net: str
@@ -33,6 +35,7 @@ class Wanted(NamedTuple):
     no_gate: bool = False
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
+    harness: str = PI
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.base_image import DEFAULT_BASE
+from aisb.domain.harnesses import PI
 from aisb.domain.images import (
     GATE,
     SANDBOX,
@@ -93,6 +94,7 @@ def same_build(request: BuildRequest) -> str:
         *(("install", package) for package in spec.install),
         ("ca-bundle", request.ca_bundle),
         ("node-source", spec.node_origin),
+        ("harness", "" if spec.harness == PI else spec.harness),
     )
     return shlex.join(["aisb", "build", *(word for name, text in given if text for word in (f"--{name}", text))])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisb.assets import asset_path, package_path
+from aisb.domain.harnesses import HARNESSES
 from aisb.domain.images import GATE, PROGRAMS, SANDBOX, ContextFile, ImageInputs, Program
 from aisb.effects.pins import read_base_pin, read_node_pin
 from aisb.render.gate_files import gate_entrypoint
@@ -24,6 +25,7 @@ def read_inputs(spec: ImageSpec, base: PinnedBase, node: NodePin) -> ImageInputs
         install=spec.install,
         sandbox_files=_files(PROGRAMS[SANDBOX], sandbox_entrypoint()),
         gate_files=_files(PROGRAMS[GATE], gate_entrypoint()),
+        harness=HARNESSES[spec.harness],
     )
 
 

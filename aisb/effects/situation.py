@@ -229,6 +229,7 @@ def spec_of(question: Question) -> ImageSpec:
         platform=parse_platform(os.uname().machine),
         install=parse_packages(question.wanted.packages()),
         node_origin=question.wanted.node_origin,
+        harness=question.wanted.harness,
     )
 
 

@@ -58,9 +58,19 @@ def resolv_conf() -> str:
 
 
 def command_environment(
-    *, user: str, net: str, inherited: Mapping[str, str], given: Mapping[bytes, bytes], extra_certificates: bool
+    *,
+    user: str,
+    net: str,
+    inherited: Mapping[str, str],
+    given: Mapping[bytes, bytes],
+    extra_certificates: bool,
+    agents: Mapping[str, str],
 ) -> dict[bytes, bytes]:
-    """All variables of the command, and nothing else of the host's. What the user gave wins."""
+    """
+    All variables of the command, and nothing else of the host's. What the user gave wins.
+
+    `agents` are those that the image's agent is to have.
+    """
     own = {
         "HOME": HOME_TARGET,
         "LANG": "C.UTF-8",
@@ -69,8 +79,7 @@ def command_environment(
         "SHELL": "/bin/bash",
         "USER": user,
         "XDG_RUNTIME_DIR": "/run/user/1000",
-        # pi looks for news of itself at its start otherwise, which no allowlist has.
-        "PI_OFFLINE": "1",
+        **agents,
         # npm's own place for programs is root's; what `npm install --global` puts into this one is on PATH.
         "npm_config_prefix": f"{HOME_TARGET}/.local",
         # Node's headers are in the image: native modules are built without a download.

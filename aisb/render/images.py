@@ -13,8 +13,6 @@ from aisb.domain.images import (
     GATE,
     GATE_PACKAGES,
     NPM_VERSION,
-    PI_PACKAGE,
-    PI_VERSION,
     SANDBOX,
     SANDBOX_PACKAGES,
     ContextFile,
@@ -30,6 +28,8 @@ from aisb.render.environment import render
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from aisb.domain.harnesses import Harness
+
 
 SETUP = "build/setup"
 CONTAINERFILE = "Containerfile"
@@ -42,10 +42,10 @@ class SandboxImageView(NamedTuple):
     node: NodePin
     setup: str
     install: tuple[str, ...]
+    agent: Harness
+    agent_package: str
     packages: tuple[str, ...] = SANDBOX_PACKAGES
     npm_version: str = NPM_VERSION
-    agent_package: str = PI_PACKAGE
-    agent_version: str = PI_VERSION
 
 
 class GateImageView(NamedTuple):
@@ -70,7 +70,10 @@ def containerfile(role: str, inputs: ImageInputs) -> str:
     """The Containerfile of one image."""
     if role == GATE:
         return render("gate.Containerfile.j2", GateImageView(inputs.base, _setup_digest(inputs.gate_files)))
-    view = SandboxImageView(inputs.base, inputs.node, _setup_digest(inputs.sandbox_files), inputs.install)
+    setup = _setup_digest(inputs.sandbox_files)
+    view = SandboxImageView(
+        inputs.base, inputs.node, setup, inputs.install, inputs.harness, agent_package=inputs.agent_package
+    )
     return render("Containerfile.j2", view)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.images import GATE_PACKAGES, NODE_VERSION, NPM_VERSION, PI_PACKAGE, PI_VERSION, SANDBOX_PACKAGES
+from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
+from aisb.domain.images import GATE_PACKAGES, NODE_VERSION, NPM_VERSION, SANDBOX_PACKAGES
 from tests.e2e.lab import HERE, LABORATORY, Result
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def test_what_a_project_may_say_is_a_closed_list() -> None:
     refused = []
     for key, option in CONFIGURABLE.items():
         text = f"{key}: [x]" if option.kind == "list" else f"{key}: x"
-        if key in {"allow", "install", "net", "protect", *PROJECT_CAPS}:
+        if key in {"allow", "harness", "install", "net", "protect", *PROJECT_CAPS}:
             parse_config(text.encode(), "c", PROJECT)
             continue
         with pytest.raises(UsageError) as caught:
@@ -76,4 +76,4 @@ def test_what_a_project_may_say_is_a_closed_list() -> None:
         assert caught.value.message == f"c:1: {key!r} is not for a project to set"
         refused.append(key)
 
-    assert len(refused) == len(CONFIGURABLE) - 4 - len(PROJECT_CAPS)
+    assert len(refused) == len(CONFIGURABLE) - 5 - len(PROJECT_CAPS)

@@ -34,7 +34,9 @@ def test_identity_files(golden: Callable[[str, str], None]) -> None:
 
 
 def test_nothing_of_the_host_is_inherited_but_terminal_and_language() -> None:
-    environment = command_environment(user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=False)
+    environment = command_environment(
+        user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=False, agents={"PI_OFFLINE": "1"}
+    )
 
     assert environment == {
         b"HOME": b"/home/sandbox",
@@ -52,7 +54,9 @@ def test_nothing_of_the_host_is_inherited_but_terminal_and_language() -> None:
 
 
 def test_both_cases_of_the_proxy_variables_say_the_same() -> None:
-    environment = command_environment(user="ada", net="allow", inherited=HOSTILE, given={}, extra_certificates=False)
+    environment = command_environment(
+        user="ada", net="allow", inherited=HOSTILE, given={}, extra_certificates=False, agents={}
+    )
 
     assert {name: value for name, value in environment.items() if b"proxy" in name.lower()} == {
         b"HTTPS_PROXY": b"http://127.0.0.1:3128",
@@ -66,8 +70,12 @@ def test_both_cases_of_the_proxy_variables_say_the_same() -> None:
 
 def test_every_program_is_told_of_extra_certificates() -> None:
     """One file for all of them; wget, which knows no variable for it, gets settings that name the file."""
-    without = command_environment(user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=False)
-    environment = command_environment(user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=True)
+    without = command_environment(
+        user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=False, agents={}
+    )
+    environment = command_environment(
+        user="ada", net="none", inherited=HOSTILE, given={}, extra_certificates=True, agents={}
+    )
 
     assert {name: environment[name] for name in environment.keys() - without.keys()} == {
         **dict.fromkeys(

@@ -466,7 +466,9 @@ def test_the_sandbox_has_the_network_of_full_access_and_a_resolver_of_its_own(ne
 
 
 def test_no_variable_names_a_proxy() -> None:
-    environment = command_environment(user="u", net="pinned", inherited={}, given={}, extra_certificates=False)
+    environment = command_environment(
+        user="u", net="pinned", inherited={}, given={}, extra_certificates=False, agents={}
+    )
 
     assert [name for name in environment if b"proxy" in name.lower()] == []
 
