@@ -29,7 +29,10 @@ class Item(NamedTuple):
 
 
 PRESETS: Mapping[str, tuple[Item, ...]] = {
-    "anthropic": (Item("exact:api.anthropic.com", "the models, with an API key"),),
+    "anthropic": (
+        Item("exact:api.anthropic.com", "the models, with an API key"),
+        Item("exact:platform.claude.com", "claude, at its first start in a terminal, asks whether it is there"),
+    ),
     "github": (
         Item("exact:github.com", "clone, fetch and push over HTTPS; pages"),
         Item("exact:api.github.com", "the API: issues, pull requests, releases"),

@@ -49,7 +49,12 @@ def test_the_command_is_the_agent_that_the_image_holds(
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [("cluade", "write: claude"), ("codex", "one of: claude pi"), ("", "one of: claude pi"), ("pi; x", "one of: claude pi")],
+    [
+        ("cluade", "write: claude"),
+        ("codex", "one of: claude pi"),
+        ("", "one of: claude pi"),
+        ("pi; x", "one of: claude pi"),
+    ],
 )
 def test_another_name_is_refused_with_the_nearest(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -93,17 +98,18 @@ KEY = (
     "note: ANTHROPIC_API_KEY is set here and stays out; to leave it in the gate: "
     "--inject ANTHROPIC_API_KEY@api.anthropic.com:X-Api-Key"
 )
-CLOSED = "note: claude speaks to api.anthropic.com, which nothing allows; to allow it: --allow @anthropic"
+CLOSED = "note: claude speaks to {}, which nothing allows; to allow it: --allow @anthropic"
+HOSTS = ("api.anthropic.com", "platform.claude.com")
 
 
 @pytest.mark.parametrize(
     ("passed", "has_key_here", "allowed", "lines"),
     [
-        ((), False, ("api.anthropic.com",), []),
-        ((), True, ("api.anthropic.com",), [KEY]),
-        (("ANTHROPIC_API_KEY",), True, ("api.anthropic.com",), []),
-        ((), False, (), [CLOSED]),
-        ((), True, ("other.test",), [KEY, CLOSED]),
+        ((), False, HOSTS, []),
+        ((), True, HOSTS, [KEY]),
+        (("ANTHROPIC_API_KEY",), True, HOSTS, []),
+        ((), False, (), [CLOSED.format(" and ".join(HOSTS))]),
+        ((), True, HOSTS[1:], [KEY, CLOSED.format(HOSTS[0])]),
     ],
 )
 def test_a_start_says_what_an_agent_lacks(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from laboratory.world import World
 
 IMAGE_BUILD = """
+aisb build --harness claude
 aisb build
 for name in aisb-sandbox aisb-gate; do
     podman images --quiet --filter "reference=localhost/$name" | tail -n +5 | xargs -r podman rmi >&2 || :

@@ -25,6 +25,8 @@ SITES = {
     "evil.test": ("203.0.113.11", "2001:db8::11"),
     "cdn.test": ("203.0.113.12", "2001:db8::12"),
     "llm.test": ("203.0.113.13", "2001:db8::13"),
+    "api.anthropic.com": ("203.0.113.14", "2001:db8::14"),
+    "platform.claude.com": ("203.0.113.15", "2001:db8::15"),
     "dns": (NAMESERVER, "2001:db8::53"),
 }
 """The fake internet's names and addresses. All other addresses are there too, as "elsewhere"."""

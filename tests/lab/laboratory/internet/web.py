@@ -12,6 +12,7 @@ The fake internet's web server: one connection, request after request, each one 
     /events/KEY/N        N events, the first at once, each later one with a request for /next/KEY
     /ws/...              a WebSocket that repeats what it gets
     POST /v1/chat/completions, GET /v1/models    the model
+    POST /v1/messages                            the same in the Messages format
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from laboratory.internet import model, private, repository, streams
+from laboratory.internet import messages, model, private, repository, streams
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from pathlib import Path
 
     from laboratory.internet.record import Log
@@ -115,7 +117,11 @@ def respond(request: Request, site: str, files: Path) -> Answer:
     path = request.path.partition("?")[0]
     first, _, rest = path.lstrip("/").partition("/")
     if path == "/v1/chat/completions" and request.method == "POST":
-        return _model(request.body)
+        return _said(lambda: model.reply(request.body))
+    if path == messages.PATH and request.method == "POST":
+        return _said(lambda: messages.reply(request.body))
+    if path == messages.COUNT_PATH:
+        return _said(messages.count)
     if path == "/v1/models":
         listing = {
             "object": "list",
@@ -162,9 +168,9 @@ def _git(request: Request, root: Path) -> Answer:
     return Answer(status, body, kind, tuple(headers.items()))
 
 
-def _model(body: bytes) -> Answer:
+def _said(reply: Callable[[], tuple[str, bytes]]) -> Answer:
     try:
-        kind, text = model.reply(body)
+        kind, text = reply()
     except ValueError as error:
         return Answer(400, f"{error}\n".encode())
     return Answer(body=text, kind=kind)
