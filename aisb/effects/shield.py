@@ -99,7 +99,9 @@ def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
     found = {"repositories": seen.repositories, "secrets": seen.secrets, "keys": seen.keys}
     if claim is None:
         return seen
-    together = claim.seen_before({key: list(paths)[:_MOST_FILES] for key, paths in found.items()})
+    together = claim.seen_before(
+        {key: list(paths) for key, paths in found.items()}, lambda path: tree.status(path) is not None
+    )
     there = {key: tuple(path for path in paths if tree.status(path)) for key, paths in together.items()}
     return seen._replace(
         repositories=tuple(dict.fromkeys((*seen.repositories, *there["repositories"]))),
