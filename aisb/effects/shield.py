@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.masks import is_exact, is_key, is_masked
@@ -21,7 +22,8 @@ from aisb.effects.repositories import Repositories
 from aisb.effects.survey import NOTHING_SEEN, Survey, survey
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
 from aisb.effects.tree import Tree, is_directory, is_file
-from aisb.render.argv import GIT_CONFIG, nothing_of
+from aisb.errors import Unprotected
+from aisb.render.argv import GIT_CONFIG, PROJECT_TARGET, nothing_of
 
 if TYPE_CHECKING:
     import os
@@ -77,6 +79,7 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     """
     seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
     protected = wanted(tree, wishes, seen)
+    _refuse_links(tree, target, protected)
     missing = missing_directories(tree, protected)
     if claim is not None:
         claim.make(tree, missing)
@@ -123,6 +126,20 @@ def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
     ]
     less = [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
     return once(without(found, less))
+
+
+def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> None:
+    """
+    Raise Unprotected where a repository is a symbolic link: nothing can be mounted over it, and so what git on the host
+    obeys could be exchanged inside.
+    """
+    for item in protected:
+        if item.path.rpartition("/")[2] == ".git" and tree.link(item.path):
+            way = f"add: --unprotect {quote(item.path)}" if target == PROJECT_TARGET else "mount it read-only"
+            raise Unprotected(
+                f"{tree.path}/{item.path} is a symbolic link, so that nothing protects what git obeys",
+                hint=f"put the repository itself in its place, or {way}",
+            )
 
 
 def _as_it_is(tree: Tree, item: Protected) -> Protected:
