@@ -189,13 +189,13 @@ def identity(status: os.stat_result | None) -> str:
 
 def _masks(tree: Tree, target: str, paths: list[str], covered: dict[str, bool]) -> Iterator[Cover]:
     """What is to read as empty, after the directories around it, which no rename inside may move away."""
-    for path in _around(target, paths, covered):
+    found = {path: tree.status(path) for path in paths}
+    there = [path for path, status in found.items() if is_file(status) or is_directory(status)]
+    for path in _around(target, there, covered):
         yield _cover(tree, target, path, DIRECTORY, read_only=False)
-    for path in paths:
-        status = tree.status(path)
-        if is_file(status) or is_directory(status):
-            kind = DIRECTORY if is_directory(status) else FILE
-            yield _cover(tree, target, path, kind, read_only=True)._replace(shown=nothing_of(kind))
+    for path in there:
+        kind = DIRECTORY if is_directory(found[path]) else FILE
+        yield _cover(tree, target, path, kind, read_only=True)._replace(shown=nothing_of(kind))
 
 
 def _around(target: str, paths: list[str], covered: dict[str, bool]) -> list[str]:
