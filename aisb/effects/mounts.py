@@ -27,7 +27,7 @@ _MOST_FILES = 200
 
 
 class Placed(NamedTuple):
-    """One mount: `named` is the source as it was written, made whole."""
+    """One mount: `named` is the source as it was written, made whole; `origin` is where."""
 
     named: str
     source: str
@@ -38,6 +38,7 @@ class Placed(NamedTuple):
     notes: tuple[str, ...] = ()
     git: GitDirectory | None = None
 
+    origin: str = ""
 
 class Around(NamedTuple):
     """What mounts are judged by: the project, "" for none, the user's home, and the directories of aisb and podman."""
@@ -78,10 +79,10 @@ def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
     except OSError as error:
         raise UsageError(f"{wish.origin} {wish.source}: {error.strerror}", hint="name what is there") from error
     _refuse_source(wish, real, around)
-    place = Placed(
-        named, real, target, wish.read_only, f"{status.st_dev} {status.st_ino}", stat.S_ISDIR(status.st_mode)
-    )
-    if not place.is_directory or relative_to(real, around.project) or real == around.project:
+    identity = f"{status.st_dev} {status.st_ino}"
+    is_directory = stat.S_ISDIR(status.st_mode)
+    place = Placed(named, real, target, wish.read_only, identity, is_directory, origin=wish.origin)
+    if not place.is_directory or _is_in_project(real, around):
         yield place
         return
     yield from _of_directory(place, wish, around)
@@ -102,8 +103,7 @@ def _whole(wish: MountWish) -> str:
 
 def _refuse_detours(wish: MountWish, named: str, real: str, around: Around) -> None:
     """Raise Untrusted for a path that leads to where an agent said, or writes."""
-    in_project = around.project and (real == around.project or relative_to(real, around.project))
-    if is_reached_through(named, around.project) and not in_project:
+    if is_reached_through(named, around.project) and not _is_in_project(real, around):
         raise Untrusted(
             f"{wish.origin} {wish.source} leads through the project to {real}, and the agent can change where it leads",
             hint=f"name it itself: {wish.origin} {real}",
@@ -119,6 +119,10 @@ def _refuse_source(wish: MountWish, real: str, around: Around) -> None:
     """Raise UsageError for a source that holds far more than anybody means, or what decides over sandboxes."""
     hint = "name a directory below it"
     if real == "/" or around.home == real or relative_to(around.home, real):
+def _is_in_project(real: str, around: Around) -> bool:
+    return bool(around.project) and (real == around.project or bool(relative_to(real, around.project)))
+
+
         raise UsageError(f"{wish.origin} {wish.source}: {real} holds your home directory", hint=hint)
     is_socket = stat.S_ISSOCK(os.stat(real).st_mode)
     if any(real == tree or relative_to(real, tree) for tree in _NEVER) and not is_socket:

@@ -168,7 +168,7 @@ def test_a_source_in_a_home_of_a_sandbox_is_refused(around: Around) -> None:
 
 
 def test_a_directory_with_sockets_is_mounted_file_by_file(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that no socket appears, whenever it is made; nor does a link. That of an agent is, even without any."""
+    """So that no socket appears, whenever it is made; nor does a link. ~/.ssh is, even without any; so without a project."""
     for name in ("x", ".ssh"):
         os.makedirs(f"{around.home}/{name}/sub")
         for file in ("a", "sub/b"):
@@ -179,11 +179,12 @@ def test_a_directory_with_sockets_is_mounted_file_by_file(around: Around, monkey
         monkeypatch.chdir(f"{around.home}/x")
         listener.bind("agent.sock")
 
-    assert places(around, f"{around.home}/x", f"{around.home}/.ssh") == [
-        (f"/home/{name}/{file}", f"/home/sandbox/{name}/{file}", "ro")
-        for name in (".ssh", "x")
-        for file in ("a", "sub/b")
-    ]
+    for each in (around, around._replace(project="")):
+        assert places(each, f"{around.home}/x", f"{around.home}/.ssh") == [
+            (f"/home/{name}/{file}", f"/home/sandbox/{name}/{file}", "ro")
+            for name in (".ssh", "x")
+            for file in ("a", "sub/b")
+        ]
     assert places(around, f"{around.home}/x/agent.sock:/m/agent") == [("/home/x/agent.sock", "/m/agent", "ro")]
 
 
