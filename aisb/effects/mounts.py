@@ -65,7 +65,8 @@ def place_of_git(git: GitDirectory, around: Around) -> Placed:
     _refuse_source(wish, git.source, around)
     status = os.stat(git.source)
     identity = f"{status.st_dev} {status.st_ino}"
-    return Placed(git.source, git.source, git.target, read_only=False, identity=identity, is_directory=True, git=git)
+    place = Placed(git.source, git.source, git.target, read_only=False, identity=identity, is_directory=True)
+    return place._replace(git=git, origin=".git")
 
 
 def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
@@ -155,7 +156,8 @@ def _of_directory(place: Placed, wish: MountWish, around: Around) -> Iterator[Pl
 def _of_file(place: Placed, tree: Tree, path: str) -> Placed:
     status = tree.status(path)
     identity = f"{status.st_dev} {status.st_ino}" if status else ""
-    return Placed(f"{place.named}/{path}", f"{place.source}/{path}", f"{place.target}/{path}", True, identity, False)
+    named, source, target = (f"{above}/{path}" for above in (place.named, place.source, place.target))
+    return Placed(named, source, target, True, identity, False, origin=place.origin)
 
 
 def _sockets(tree: Tree) -> tuple[list[str], bool]:
