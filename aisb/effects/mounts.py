@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.mounts import PROJECT, MountWish, check_apart, check_target, default_target
 from aisb.domain.protected import relative_to
+from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.safe_files import is_reached_through
 from aisb.effects.tree import DIRECTORY, FILE, OTHER, Tree, is_directory, is_file
 from aisb.errors import Untrusted, UsageError
@@ -37,8 +38,8 @@ class Placed(NamedTuple):
     is_directory: bool
     notes: tuple[str, ...] = ()
     git: GitDirectory | None = None
-
     origin: str = ""
+
 
 class Around(NamedTuple):
     """What mounts are judged by: the project, "" for none, the user's home, and the directories of aisb and podman."""
@@ -86,7 +87,9 @@ def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
     if not place.is_directory or _is_in_project(real, around):
         yield place
         return
-    yield from _of_directory(place, wish, around)
+    need_access(real, f"{wish.origin} {wish.source}: ")
+    notes = () if wish.read_only else tuple(access_notes(real))
+    yield from (found._replace(notes=(*found.notes, *notes)) for found in _of_directory(place, wish, around))
 
 
 def _whole(wish: MountWish) -> str:
@@ -116,14 +119,14 @@ def _refuse_detours(wish: MountWish, named: str, real: str, around: Around) -> N
         )
 
 
-def _refuse_source(wish: MountWish, real: str, around: Around) -> None:
-    """Raise UsageError for a source that holds far more than anybody means, or what decides over sandboxes."""
-    hint = "name a directory below it"
-    if real == "/" or around.home == real or relative_to(around.home, real):
 def _is_in_project(real: str, around: Around) -> bool:
     return bool(around.project) and (real == around.project or bool(relative_to(real, around.project)))
 
 
+def _refuse_source(wish: MountWish, real: str, around: Around) -> None:
+    """Raise UsageError for a source that holds far more than anybody means, or what decides over sandboxes."""
+    hint = "name a directory below it"
+    if real == "/" or around.home == real or relative_to(around.home, real):
         raise UsageError(f"{wish.origin} {wish.source}: {real} holds your home directory", hint=hint)
     is_socket = stat.S_ISSOCK(os.stat(real).st_mode)
     if any(real == tree or relative_to(real, tree) for tree in _NEVER) and not is_socket:
