@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 BOOT_SECONDS = 900
 RUN_SECONDS = 240
 CONSOLE = PLACE / "console.log"
+# What aisb asks podman about the host is kept; the first time, from a cold disk, it takes longer here than aisb waits.
+_FIRST = """
+import sys
+from aisb.cli.main import main
+from aisb.effects import host
+host._PROBE_SECONDS = 600.0
+sys.exit(main(["-q", "--net", "none", "--no-cwd", "--ephemeral-home", "--", "true"]))
+"""
 
 
 class Machine:
@@ -88,6 +96,8 @@ def started() -> Iterator[Machine]:
     try:
         machine = Machine(port)
         _wait(machine, qemu)
+        first = machine.run(f"~/venv/bin/python -c {shlex.quote(_FIRST)}", timeout=BOOT_SECONDS)
+        assert first.code == 0, first.errors
         yield machine
     finally:
         qemu.kill()
