@@ -74,7 +74,7 @@ ORIGINS = "origins.json"
 _CLOSE_SECONDS = 5.0
 _GUARDIAN_SECONDS = 1.0
 # What watched over a container ends a moment after it, and with it what it held.
-_LET_GO_SECONDS = 2.0
+_LET_GO_SECONDS = 5.0
 
 
 class Job(NamedTuple):
