@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
-.PHONY: help demo demo-clean test check unit tools e2e lint style build lab lab-up lab-down bench soak clean
+.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style build lab lab-up lab-down bench soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
 
 e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/e2e
+
+test-vm: $(VENV)/ready ## caps on memory, processors and processes, in a virtual machine; 15 minutes and 3 GB
+	$(PYTEST) -q -s --timeout 3600 tests/vm
 
 lint: $(VENV)/ready ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/ruff check .

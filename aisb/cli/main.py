@@ -19,15 +19,25 @@ def main(arguments: list[str]) -> int:
     except AisbError as error:
         if isinstance(error, Unwritable):
             _forget_what_is_left()
-        say(error.message)
-        for line in error.hint.splitlines():
-            say(f"  {line}")
-        return error.exit_code
+        return _say(error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         _forget_what_is_left()
         return 141
+    except OSError as error:
+        from aisb.effects.room import no_room
+
+        if (told := no_room(error, os.environ)) is None:
+            raise
+        return _say(told)
+
+
+def _say(error: AisbError) -> int:
+    say(error.message)
+    for line in error.hint.splitlines():
+        say(f"  {line}")
+    return error.exit_code
 
 
 def _forget_what_is_left() -> None:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
+from aisb.cli.preview import files_of
 from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
@@ -26,9 +27,12 @@ from aisb.render.explain import check_lines, policy_lines, preset_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aisb.cli.request import Request
     from aisb.domain.check import Target
     from aisb.domain.policy import Policy
     from aisb.domain.presets import Registries
+    from aisb.effects.sources import Sources
+    from aisb.effects.state import Directories
 
 # There are such methods, and the gate's answer to them is always no.
 _REFUSED_METHODS = ("CONNECT", "PURGE", "TRACE")
@@ -72,7 +76,8 @@ def _target(words: Sequence[str]) -> Target:
 
 def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
     """Print the whole policy, as `--print-policy` does."""
-    answer(policy_lines(need_reach(need_entries(policy_of(flags)))))
+    policy = need_reach(need_entries(policy_of(flags)))
+    answer(policy_lines(policy, files_of(*_read(flags))))
     return 0
 
 
@@ -106,12 +111,7 @@ def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
 
 def policy_of(flags: tuple[tuple[str, str], ...], *, without_image: bool = False) -> Policy:
     """The policy of a run with these flags, here and now; `without_image`, less what is read off the image."""
-    taken = Split("run", flags, None, ())
-    asked = read_request(taken, os.environ)
-    where = preview_directories(os.environ)
-    project = resolve_project(asked.project, os.environ, where)
-    sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(taken, os.environ, sources.layers)
+    request, sources, project, where = _read(flags)
     question = question_of(request, sources, project, "pasta")
     if without_image:
         return with_presets(read_policy(question), dict)
@@ -121,3 +121,13 @@ def policy_of(flags: tuple[tuple[str, str], ...], *, without_image: bool = False
     for note in policy.notes:
         say(note)
     return policy
+
+
+def _read(flags: tuple[tuple[str, str], ...]) -> tuple[Request, Sources, str, Directories]:
+    """What these flags and the files around them ask for, and of which project."""
+    taken = Split("run", flags, None, ())
+    asked = read_request(taken, os.environ)
+    where = preview_directories(os.environ)
+    project = resolve_project(asked.project, os.environ, where)
+    sources = read_sources(wish_of(asked, project), where, None, keep=False)
+    return read_request(taken, os.environ, sources.layers), sources, project, where

@@ -17,14 +17,16 @@ from aisb.cli.run import (
     mounts_of,
     question_of,
     wish_of,
+    wishes_of,
     with_injections,
     with_proxy,
 )
 from aisb.domain.options import PREVIEWS
+from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.domain.variables import values_of
 from aisb.effects.guard import joined
 from aisb.effects.make_plan import preview_of
-from aisb.effects.run import gate_plan_of, gate_view, seed_files, view_of, writable_roots
+from aisb.effects.run import gate_plan_of, gate_view, roots_to_guard, seed_files, view_of, writable_roots
 from aisb.effects.session import Session
 from aisb.effects.shield import Shield, look
 from aisb.effects.situation import resolve_project
@@ -33,13 +35,20 @@ from aisb.effects.state import preview_directories
 from aisb.effects.tree import Tree
 from aisb.render.argv import sandbox_argv
 from aisb.render.describe import dry_run_lines
+from aisb.render.explain import Files
 from aisb.render.gate import gate_argv
+from aisb.render.shield import mounted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aisb.cli.request import Request
     from aisb.cli.splitter import Split
+    from aisb.effects.guard import Root
     from aisb.effects.plan import Plan
     from aisb.effects.run import Job
+    from aisb.effects.sources import Sources
+    from aisb.effects.state import Directories
 
 _RUN = "00000000"
 
@@ -57,7 +66,7 @@ def preview(split: Split, asked: Request) -> int:
     question = question_of(request, sources, project, "pasta")
     if request.has("dry-run") or request.has("print-squid"):
         question = with_proxy(question, request)
-    rendered = preview_of(question, where.cache)
+    rendered = preview_of(question, where.cache, lambda: files_of(request, sources, project, where))
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
@@ -76,10 +85,25 @@ def preview(split: Split, asked: Request) -> int:
     return 0
 
 
-def _shield(job: Job) -> Shield:
+def files_of(request: Request, sources: Sources, project: str, where: Directories) -> Files:
+    """What a run would mount, protect and mask."""
+    places = mounts_of(request, sources, project, where)
+    shield = _shield(roots_to_guard(project, wishes_of(request, places), places))
+    masked = {mask.source for mask in shield.masks if mask.shown}
+    kept = {cover.source for cover in shield.covers if cover.read_only}
+    kept |= {f"{project}/{PROJECT_DIRECTORY}"} if sources.policy_directory else set()
+    protected = sorted(kept.union(item.path for item in shield.watched))
+    return Files(
+        mounts=tuple((mounted(place), place.origin) for place in places),
+        protected=tuple((path, "read-only" if path in kept | masked else "watched") for path in protected),
+        masked=tuple(sorted(masked)),
+    )
+
+
+def _shield(roots: Iterable[Root]) -> Shield:
     """What a run would protect, with nothing made for it."""
     shields = []
-    for root in writable_roots(job):
+    for root in roots:
         with Tree(root.source) as tree:
             shields.append(look(tree, root.target, root.wishes, None))
     return joined(shields)
@@ -93,7 +117,7 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes], harness: str) 
     session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     files = [f"{session.files}/{name}" for name in sorted([*plan.session_files, *seed_files(job.seeds)])]
     files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
-    shield = _shield(job)
+    shield = _shield(writable_roots(job))
     return dry_run_lines(
         files=files,
         gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),

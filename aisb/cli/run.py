@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from aisb.cli.splitter import Split
     from aisb.domain.inject_flag import Injected
     from aisb.domain.pi_values import PiFiles
+    from aisb.effects.cgroups import Unenforced
     from aisb.effects.gate import Gate
     from aisb.effects.host import Host
     from aisb.effects.mounts import Placed
@@ -184,7 +185,7 @@ def _run(
         plan = _with_pins(plan, runner)
     clock.mark("plan")
     place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
-    job = job_of(request, plan, where, place, host.podman, network, variables, unkept)
+    job = job_of(request, plan, where, place, host.podman, network, variables, unkept.names)
     job = job._replace(secrets=secrets, login=login, seeds=along.files if along else {})
     # podman asks where it is, and fails in a directory that is gone. Every path is absolute by now.
     os.chdir("/")
@@ -192,6 +193,8 @@ def _run(
     def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
+        if unkept.names and not request.has("quiet"):
+            say(f"note: {unkept.sentence()}")
         for line in along.lines if along else ():
             say(line)
         for line in _agent_lines(request, plan, variables):
@@ -251,17 +254,15 @@ def with_injections(question: Question, along: Along) -> Question:
     return question._replace(wanted=wanted._replace(injections=(*wanted.injections, *along.injections)))
 
 
-def unkept_limits(request: Request, host: Host) -> tuple[str, ...]:
-    """The caps that this host cannot keep, which is said. Raises Unprotected where the user will not run without."""
+def unkept_limits(request: Request, host: Host) -> Unenforced:
+    """The caps that this host cannot keep. Raises Unprotected where the user will not run without."""
     missing = unenforced(request.wanted.limits, host.cgroup_manager)
     if missing.names and request.has("require-limits"):
         raise Unprotected(
             f"refused to run without its limits: {missing.sentence()}",
             hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
         )
-    if missing.names and not request.has("quiet"):
-        say(f"note: {missing.sentence()}")
-    return missing.names
+    return missing
 
 
 def identity_of(request: Request, project: str, where: Directories, runner: Runner | None) -> dict[bytes, bytes]:

@@ -91,8 +91,9 @@ def _forget_old(directory: str) -> None:
 
 def _new_repository(tree: Tree, path: str) -> NewRepository:
     if not is_directory(tree.status(path)):
-        # A file that says where the repository is: anywhere.
-        text = tree.text(path).strip()
+        # A file or a link that says where the repository is: anywhere.
+        target = tree.link(path)
+        text = f"a link to {target}" if target else tree.text(path).strip()
         return NewRepository(path, (text,) if text else (), ())
     texts = [tree.text(f"{path}/{name}") for name in ("config", "config.worktree")]
     settings = [item for text in texts for item in parse_git_config(text) if runs_something(item)]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from aisb.domain.source_files import SourceFile
     from aisb.effects.plan import Question
     from aisb.effects.workshop import Workshop
+    from aisb.render.explain import Files
 
 # A gate that belongs to a run has no other to wait for. The run holds its lock from before its start.
 OWN_IDLE_SECONDS = 2
@@ -225,9 +226,9 @@ class Preview(NamedTuple):
     plan: Callable[[], Plan]
 
 
-def preview_of(question: Question, cache: str) -> Preview:
+def preview_of(question: Question, cache: str, files: Callable[[], Files]) -> Preview:
     """
-    Everything that can be looked at before a run.
+    Everything that can be looked at before a run. `files` tells what of the host's is seen inside.
 
     The policy is read at once: a wrong entry is an error whatever is looked at. That there must be one is an
     error where it shows.
@@ -243,7 +244,7 @@ def preview_of(question: Question, cache: str) -> Preview:
 
     return Preview(
         texts={
-            "policy": lambda: policy_lines(need_reach(need_entries(policy))),
+            "policy": lambda: policy_lines(need_reach(need_entries(policy)), files()),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: ruleset_of(policy, question),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.mounts import PROJECT, MountWish, check_apart, check_target, default_target
 from aisb.domain.protected import relative_to
+from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.safe_files import is_reached_through
 from aisb.effects.tree import DIRECTORY, FILE, OTHER, Tree, is_directory, is_file
 from aisb.errors import Untrusted, UsageError
@@ -27,7 +28,7 @@ _MOST_FILES = 200
 
 
 class Placed(NamedTuple):
-    """One mount: `named` is the source as it was written, made whole."""
+    """One mount: `named` is the source as it was written, made whole; `origin` is where."""
 
     named: str
     source: str
@@ -37,6 +38,7 @@ class Placed(NamedTuple):
     is_directory: bool
     notes: tuple[str, ...] = ()
     git: GitDirectory | None = None
+    origin: str = ""
 
 
 class Around(NamedTuple):
@@ -64,7 +66,8 @@ def place_of_git(git: GitDirectory, around: Around) -> Placed:
     _refuse_source(wish, git.source, around)
     status = os.stat(git.source)
     identity = f"{status.st_dev} {status.st_ino}"
-    return Placed(git.source, git.source, git.target, read_only=False, identity=identity, is_directory=True, git=git)
+    place = Placed(git.source, git.source, git.target, read_only=False, identity=identity, is_directory=True)
+    return place._replace(git=git, origin=".git")
 
 
 def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
@@ -78,13 +81,15 @@ def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
     except OSError as error:
         raise UsageError(f"{wish.origin} {wish.source}: {error.strerror}", hint="name what is there") from error
     _refuse_source(wish, real, around)
-    place = Placed(
-        named, real, target, wish.read_only, f"{status.st_dev} {status.st_ino}", stat.S_ISDIR(status.st_mode)
-    )
-    if not place.is_directory or relative_to(real, around.project) or real == around.project:
+    identity = f"{status.st_dev} {status.st_ino}"
+    is_directory = stat.S_ISDIR(status.st_mode)
+    place = Placed(named, real, target, wish.read_only, identity, is_directory, origin=wish.origin)
+    if not place.is_directory or _is_in_project(real, around):
         yield place
         return
-    yield from _of_directory(place, wish, around)
+    need_access(real, f"{wish.origin} {wish.source}: ")
+    notes = () if wish.read_only else tuple(access_notes(real))
+    yield from (found._replace(notes=(*found.notes, *notes)) for found in _of_directory(place, wish, around))
 
 
 def _whole(wish: MountWish) -> str:
@@ -102,8 +107,7 @@ def _whole(wish: MountWish) -> str:
 
 def _refuse_detours(wish: MountWish, named: str, real: str, around: Around) -> None:
     """Raise Untrusted for a path that leads to where an agent said, or writes."""
-    in_project = around.project and (real == around.project or relative_to(real, around.project))
-    if is_reached_through(named, around.project) and not in_project:
+    if is_reached_through(named, around.project) and not _is_in_project(real, around):
         raise Untrusted(
             f"{wish.origin} {wish.source} leads through the project to {real}, and the agent can change where it leads",
             hint=f"name it itself: {wish.origin} {real}",
@@ -113,6 +117,10 @@ def _refuse_detours(wish: MountWish, named: str, real: str, around: Around) -> N
             f"{wish.origin} {wish.source} lies in {around.volumes}, where agents write their homes",
             hint="name another source",
         )
+
+
+def _is_in_project(real: str, around: Around) -> bool:
+    return bool(around.project) and (real == around.project or bool(relative_to(real, around.project)))
 
 
 def _refuse_source(wish: MountWish, real: str, around: Around) -> None:
@@ -151,7 +159,8 @@ def _of_directory(place: Placed, wish: MountWish, around: Around) -> Iterator[Pl
 def _of_file(place: Placed, tree: Tree, path: str) -> Placed:
     status = tree.status(path)
     identity = f"{status.st_dev} {status.st_ino}" if status else ""
-    return Placed(f"{place.named}/{path}", f"{place.source}/{path}", f"{place.target}/{path}", True, identity, False)
+    named, source, target = (f"{above}/{path}" for above in (place.named, place.source, place.target))
+    return Placed(named, source, target, True, identity, False, origin=place.origin)
 
 
 def _sockets(tree: Tree) -> tuple[list[str], bool]:

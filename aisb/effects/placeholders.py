@@ -19,9 +19,12 @@ from aisb.effects.state import make_private, read_if_there
 from aisb.effects.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _AGAIN_SECONDS = 0.02
+# What is remembered of a project, of each kind, and of how many projects: 10 MB if an agent does its worst.
+_MOST_PATHS = 300
+_MOST_PROJECTS = 200
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -53,20 +56,26 @@ class Claim:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         return made
 
-    def seen_before(self, found: dict[str, list[str]]) -> dict[str, list[str]]:
+    def seen_before(self, found: dict[str, list[str]], is_there: Callable[[str], bool]) -> dict[str, list[str]]:
         """
         What was found, and what earlier runs of the project had found: whoever writes a project can hide things from a
         look through it, in a crowd, or in what is passed over.
+
+        Of each kind 300 paths are remembered. No crowd pushes out what is known already and there.
         """
         path = f"{self._record}.seen"
         before = _lists(read_if_there(path))
         if not before and not any(found.values()):
             return found
-        together = {key: sorted({*paths, *before.get(key, ())}) for key, paths in found.items()}
-        if together != before:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            _replace(path, json.dumps(together).encode("ascii"))
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        together = {key: _remembered(paths, before.get(key, []), is_there) for key, paths in found.items()}
+        if together == before:
+            # The one that was of use last is forgotten last.
+            os.utime(path)
+            return together
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        _replace(path, json.dumps(together).encode("ascii"))
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        _forget_oldest(os.path.dirname(path))
         return together
 
     def release(self) -> None:
@@ -121,6 +130,25 @@ def remove_left_over(state: str, patience: float = 0) -> None:
                 project, _ = _made(read_if_there(f"{directory}/{name}"))
                 if project and name == f"{_key(project)}.json":
                     Claim(state, project).remove_if_unused(patience)
+
+
+def _remembered(found: list[str], before: list[str], is_there: Callable[[str], bool]) -> list[str]:
+    """What is to be remembered, what is known and there before what is new, and what is gone last: it may come back."""
+    known = [path for path in before if is_there(path)]
+    return list(dict.fromkeys((*known, *found, *before)))[:_MOST_PATHS]
+
+
+def _forget_oldest(directory: str) -> None:
+    """Of more projects than are remembered, what was found in those that had no run for the longest time."""
+    times = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(".seen"):
+                with suppress(FileNotFoundError):
+                    times[entry.path] = entry.stat().st_mtime_ns
+    for path in sorted(times, key=times.__getitem__)[:-_MOST_PROJECTS]:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _replace(path: str, data: bytes) -> None:

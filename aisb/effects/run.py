@@ -58,7 +58,7 @@ from aisb.render.gate import NETWORKS, GateView, gate_argv
 from aisb.render.identity import environment_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from aisb.domain.limits import Limit
     from aisb.effects.mounts import Placed
@@ -74,7 +74,7 @@ ORIGINS = "origins.json"
 _CLOSE_SECONDS = 5.0
 _GUARDIAN_SECONDS = 1.0
 # What watched over a container ends a moment after it, and with it what it held.
-_LET_GO_SECONDS = 2.0
+_LET_GO_SECONDS = 5.0
 
 
 class Job(NamedTuple):
@@ -363,17 +363,27 @@ def _is_in_project(target: str) -> bool:
 
 
 def writable_roots(job: Job) -> list[Root]:
-    """Each directory that can be written inside, the project first: what was wished is for it alone."""
-    project = [Root(job.project, PROJECT_TARGET, job.wishes)] if job.project else []
-    others = (place for place in job.places if _is_root(place, job.project))
-    return [*project, *(Root(place.source, place.target, _wishes_of(place, job)) for place in others)]
+    """Each directory that can be written inside, the project first."""
+    return roots_to_guard(job.project, job.wishes, job.places)
 
 
-def _wishes_of(place: Placed, job: Job) -> Wishes:
-    asked = Wishes(default_masks=False, home=job.wishes.home)
-    if place.git is None:
-        return asked
-    return asked._replace(work_tree=job.project, has_config=bool(place.git.config))
+def roots_to_guard(project: str, wishes: Wishes, places: Iterable[Placed]) -> list[Root]:
+    """
+    Each directory that can be written inside, the project first, "" for none.
+
+    What was wished of paths is for it alone; names of files to mask mean those of every directory.
+    """
+    own = [Root(project, PROJECT_TARGET, wishes)] if project else []
+    others = (place for place in places if _is_root(place, project))
+    return [*own, *(Root(place.source, place.target, _wishes_of(place, project, wishes)) for place in others)]
+
+
+def _wishes_of(place: Placed, project: str, wishes: Wishes) -> Wishes:
+    if place.git is not None:
+        work_tree = Wishes(default_masks=False, home=wishes.home, work_tree=project)
+        return work_tree._replace(has_config=bool(place.git.config))
+    names = tuple(pattern for pattern in wishes.masks if "/" not in pattern)
+    return Wishes(masks=names, default_masks=wishes.default_masks, home=wishes.home)
 
 
 def _is_root(place: Placed, project: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.masks import is_exact, is_key, is_masked
@@ -21,7 +22,8 @@ from aisb.effects.repositories import Repositories
 from aisb.effects.survey import NOTHING_SEEN, Survey, survey
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
 from aisb.effects.tree import Tree, is_directory, is_file
-from aisb.render.argv import GIT_CONFIG, nothing_of
+from aisb.errors import Unprotected
+from aisb.render.argv import GIT_CONFIG, PROJECT_TARGET, nothing_of
 
 if TYPE_CHECKING:
     import os
@@ -77,6 +79,7 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     """
     seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
     protected = wanted(tree, wishes, seen)
+    _refuse_links(tree, target, protected)
     missing = missing_directories(tree, protected)
     if claim is not None:
         claim.make(tree, missing)
@@ -99,7 +102,9 @@ def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
     found = {"repositories": seen.repositories, "secrets": seen.secrets, "keys": seen.keys}
     if claim is None:
         return seen
-    together = claim.seen_before({key: list(paths)[:_MOST_FILES] for key, paths in found.items()})
+    together = claim.seen_before(
+        {key: list(paths) for key, paths in found.items()}, lambda path: tree.status(path) is not None
+    )
     there = {key: tuple(path for path in paths if tree.status(path)) for key, paths in together.items()}
     return seen._replace(
         repositories=tuple(dict.fromkeys((*seen.repositories, *there["repositories"]))),
@@ -121,6 +126,20 @@ def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
     ]
     less = [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
     return once(without(found, less))
+
+
+def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> None:
+    """
+    Raise Unprotected where a repository is a symbolic link: nothing can be mounted over it, and so what git on the host
+    obeys could be exchanged inside.
+    """
+    for item in protected:
+        if item.path.rpartition("/")[2] == ".git" and tree.link(item.path):
+            way = f"add: --unprotect {quote(item.path)}" if target == PROJECT_TARGET else "mount it read-only"
+            raise Unprotected(
+                f"{tree.path}/{item.path} is a symbolic link, so that nothing protects what git obeys",
+                hint=f"put the repository itself in its place, or {way}",
+            )
 
 
 def _as_it_is(tree: Tree, item: Protected) -> Protected:
@@ -170,13 +189,13 @@ def identity(status: os.stat_result | None) -> str:
 
 def _masks(tree: Tree, target: str, paths: list[str], covered: dict[str, bool]) -> Iterator[Cover]:
     """What is to read as empty, after the directories around it, which no rename inside may move away."""
-    for path in _around(target, paths, covered):
+    found = {path: tree.status(path) for path in paths}
+    there = [path for path, status in found.items() if is_file(status) or is_directory(status)]
+    for path in _around(target, there, covered):
         yield _cover(tree, target, path, DIRECTORY, read_only=False)
-    for path in paths:
-        status = tree.status(path)
-        if is_file(status) or is_directory(status):
-            kind = DIRECTORY if is_directory(status) else FILE
-            yield _cover(tree, target, path, kind, read_only=True)._replace(shown=nothing_of(kind))
+    for path in there:
+        kind = DIRECTORY if is_directory(found[path]) else FILE
+        yield _cover(tree, target, path, kind, read_only=True)._replace(shown=nothing_of(kind))
 
 
 def _around(target: str, paths: list[str], covered: dict[str, bool]) -> list[str]:

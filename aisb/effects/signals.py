@@ -50,6 +50,21 @@ def let_through() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def left_to_others() -> Iterator[None]:
+    """
+    A thread that is started in the block takes in no signal that somebody waits for.
+
+    One that did would have it act as it does by default: ^Z stopped us before podman was, which then read the keys of
+    our caller's shell.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, *STOPS})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def interrupt_postponed() -> Iterator[None]:
     """Raise a ^C that comes during the block at its end. Programs that are started in it do not inherit this."""
     before = signal.getsignal(signal.SIGINT)

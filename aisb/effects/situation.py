@@ -15,6 +15,7 @@ from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
+from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.host import host_addresses, name_servers
 from aisb.effects.pins import read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
@@ -51,6 +52,7 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
         raise UsageError("the current directory no longer exists", hint="change to one that does") from None
     _refuse_a_link_of_others(directory, path)
     need_directory(path)
+    need_access(path)
     return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
 
 
@@ -87,6 +89,7 @@ def found_around(project: str) -> list[str]:
     return [
         *(f"{place}/{PROJECT_DIRECTORY} is not read: it counts only in the project itself" for place in policies[:1]),
         *(f"the repository {place} around the project is not mounted" for place in repositories[:1]),
+        *access_notes(project),
     ]
 
 

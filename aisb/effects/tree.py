@@ -95,6 +95,15 @@ class Tree:
         """The same as text, "" where there is none."""
         return (self.read(path) or b"").decode("utf-8", "surrogateescape")
 
+    def link(self, path: str) -> str:
+        """What the symbolic link of that name says, "" where there is none."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        try:
+            return os.readlink(name, dir_fd=parent) if parent is not None else ""
+        except OSError:
+            return ""
+
     def entries(self, path: str) -> list[Entry]:
         """What is in a directory, by name."""
         parent = self.directory(path)

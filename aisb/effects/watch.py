@@ -19,6 +19,7 @@ from aisb.assets import package_path
 from aisb.domain.protected import FILE
 from aisb.effects.process import Command
 from aisb.effects.shield import Watched, same, watched_at
+from aisb.effects.signals import left_to_others
 from aisb.errors import AisbError
 from aisb.render.argv import SESSION_TARGET
 
@@ -63,7 +64,8 @@ class Watch:
 
     def __enter__(self) -> Self:
         if self._shield.watched or self._covers:
-            self._thread.start()
+            with left_to_others():
+                self._thread.start()
         return self
 
     def __exit__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import parents_of
 from aisb.domain.net import PINNED
@@ -23,7 +23,22 @@ _NO_GATE = (
 )
 
 
-def policy_lines(policy: Policy) -> str:
+class Files(NamedTuple):
+    """
+    What of the host's files can be seen or written inside, and what of them cannot.
+
+    Each mount stands with its origin, each protected path with how it is, and the paths that read as empty.
+    """
+
+    mounts: tuple[tuple[str, str], ...] = ()
+    protected: tuple[tuple[str, str], ...] = ()
+    masked: tuple[str, ...] = ()
+
+
+NO_FILES = Files()
+
+
+def policy_lines(policy: Policy, files: Files = NO_FILES) -> str:
     """All that the policy says, control characters percent-encoded."""
     pairs: dict[str, str] = {
         "base_image": policy.base_image,
@@ -51,6 +66,9 @@ def policy_lines(policy: Policy) -> str:
     pairs |= _numbered("inject", ((item.text(), item.origin) for item in policy.injections))
     pairs |= _numbered("install", policy.install)
     pairs |= _numbered("limit", ((f"{limit.name} {limit.value}", limit.origin) for limit in policy.limits))
+    pairs |= _numbered("mount", files.mounts)
+    pairs |= _numbered("protect", files.protected, "how")
+    pairs |= {f"mask.{index}": path for index, path in enumerate(files.masked)}
     return _lines(pairs)
 
 
@@ -127,10 +145,10 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
             yield f"{host.host} rule {number}: {rule.text()}", origin
 
 
-def _numbered(key: str, items: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _numbered(key: str, items: Iterable[tuple[str, str]], second: str = "origin") -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for index, (value, origin) in enumerate(items):
-        pairs |= {f"{key}.{index}": value, f"{key}.{index}.origin": origin}
+    for index, (value, more) in enumerate(items):
+        pairs |= {f"{key}.{index}": value, f"{key}.{index}.{second}": more}
     return pairs
 
 

@@ -59,7 +59,7 @@ def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mou
     hidden = [mask.target.removeprefix(f"{PROJECT_TARGET}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
     return [
-        *map(_mounted, places[:MOST]),
+        *(printable(mounted(place)) for place in places[:MOST]),
         *([f"... and {len(places) - MOST} other mounts"] if len(places) > MOST else []),
         *(f"note: {printable(note)}" for place in places for note in place.notes),
         *([f"masked, so empty inside: {some(hidden)}"] if hidden else []),
@@ -72,9 +72,10 @@ def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mou
     ]
 
 
-def _mounted(place: Mounted) -> str:
+def mounted(place: Mounted) -> str:
+    """One mount: how it was named, where its links end, where it is inside."""
     ways = " -> ".join(dict.fromkeys((place.named, place.source, place.target)))
-    return f"{printable(ways)} ({'ro' if place.read_only else 'rw'})"
+    return f"{ways} ({'ro' if place.read_only else 'rw'})"
 
 
 def some(paths: list[str]) -> str:

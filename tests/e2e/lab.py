@@ -18,8 +18,9 @@ LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file
 sys.path.insert(0, LABORATORY)
 
 from laboratory import sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory.account import environment  # noqa: E402  # as above
 from laboratory.locks import locked  # noqa: E402  # as above
-from laboratory.settings import HOSTS  # noqa: E402  # as above
+from laboratory.settings import ACCOUNT, HOME, HOSTS  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,15 @@ while True:
         server.connect(("203.0.113.53", 53))
         server.send(question)
         stub.sendto(server.recv(4096), client)
+"""
+# As the account, whose home is another one here; the servers of all addresses have port 22 already.
+_SSH_SERVER = """
+mount --bind "$1/home" "$2"
+nft 'table inet ssh { chain arriving { type nat hook prerouting priority -100;
+    ip daddr 203.0.113.10 tcp dport 22 redirect to :2222
+    ip6 daddr 2001:db8::10 tcp dport 22 redirect to :2222; }; }'
+install --mode=0600 --owner="$3" "$1/key" "$2/key"
+exec setpriv --reuid="$3" --regid="$3" --clear-groups dropbear -F -E -s -w -r "$2/key" -p 2222 -P "$2/pid"
 """
 STOP_SECONDS = 10
 
@@ -156,6 +166,40 @@ class Lab:
             shutil.rmtree(place)
 
     @contextlib.contextmanager
+    def ssh_server(self, key: str) -> Iterator[str]:
+        """
+        git over ssh at port 22 of allowed.test, for the account and whoever has the private half of `key`.
+
+        Its repository is `x.git`. Until the end of the block; the value is the server's line for known_hosts.
+        """
+        place = HOSTS[self.name].cache / "ssh"
+        shutil.rmtree(place, ignore_errors=True)
+        home = place / "home"
+        (home / ".ssh").mkdir(parents=True, mode=0o755)
+        (home / ".ssh/authorized_keys").write_text(key)
+        subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", home / "x.git"), check=True)
+        subprocess.run(("chown", "--recursive", f"{ACCOUNT}:{ACCOUNT}", home), check=True)
+        generate = ("dropbearkey", "-t", "ed25519", "-f", place / "key")
+        told = subprocess.run(generate, capture_output=True, text=True, check=True).stdout
+        running = world.find(HOSTS[self.name])
+        assert running is not None
+        argv = ("nsenter", f"--net=/proc/{running.processes['internet'].pid}/ns/net", "--", "unshare", "--mount")
+        with subprocess.Popen(
+            (*argv, "sh", "-ec", _SSH_SERVER, "sh", place, HOME, ACCOUNT),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as server:
+            try:
+                assert server.stderr is not None
+                assert b"Not backgrounding" in server.stderr.readline()
+                yield "allowed.test " + next(line for line in told.splitlines() if line.startswith("ssh-ed25519 "))
+            finally:
+                server.terminate()
+                server.wait(STOP_SECONDS)
+                subprocess.run((*argv[:3], "nft", "delete", "table", "inet", "ssh"), check=True)
+                shutil.rmtree(place)
+
+    @contextlib.contextmanager
     def without(self, *programs: str) -> Iterator[None]:
         """The host without these programs of /usr/bin, until the end of the block: they cannot be run."""
         # Some are on one host only.
@@ -191,6 +235,30 @@ class Lab:
                 yield
             finally:
                 stub.kill()
+
+    def as_root(self, script: str) -> str:
+        """Run a text by `sh -e` as root among the host's files, and return what it prints."""
+        if self.name == HERE:
+            pytest.skip("this needs root")
+        done = self._as_root("mount", "sh", "-ec", script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+
+    def run_as_member(self, command: str, group: int, *, timeout: float = 120) -> Result:
+        """Run a command as the account would be, were it a member of this group as well; in its own home."""
+        if self.name == HERE:
+            pytest.skip("this needs root")
+        running = world.find(HOSTS[self.name])
+        assert running is not None
+        home = f"{HOME}/login"
+        entering = ("nsenter", f"--target={running.holder}", "--mount", "--net", "--")
+        account = ("setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", f"--groups={ACCOUNT},{group}")
+        argv = (*entering, *account, "sh", "-c", command)
+        began = time.monotonic()
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment(home), timeout=timeout, check=False
+        )
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
     def _as_root(self, namespace: str, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run((*self._entering(namespace), *argv), input=stdin, capture_output=True, check=False)

@@ -98,6 +98,21 @@ def test_secrets_in_files_read_as_empty_and_stay_what_they_are(lab: Lab) -> None
     ], result.errors  # fmt: skip
 
 
+def test_a_writable_mount_is_masked_and_protected_as_the_project_is(lab: Lab) -> None:
+    """Names are, and paths mean the project; nothing inside takes it away. A read-only one shows what it was named for."""
+    result = lab.run(
+        "git init -q ~/other; mkdir ~/other/conf; echo S=1 >~/other/.env; echo T >~/other/conf/a.secret; "
+        f"echo P >~/other/conf/plain; {NET} --mount ~/other:/o:rw --mask '*.secret' --mask conf/plain -- sh -c '"
+        "cat /o/.env /o/conf/a.secret /o/conf/plain; echo x >/o/.env; rm -f /o/.env; mv /o/conf /o/c; "
+        "echo x >/o/.git/hooks/x; touch /o/new' 2>/dev/null; "
+        f"{NET} --mount ~/other:/o -- cat /o/.env; cat ~/other/.env ~/other/conf/*; ls -A ~/other; ls ~/other/.git/hooks/x"
+    )
+
+    assert result.text.split() == [
+        "P", "S=1", "S=1", "T", "P", ".env", ".git", "conf", "new",
+    ], result.errors  # fmt: skip
+
+
 def test_a_mask_that_an_editor_took_away_is_put_back_and_told(lab: Lab) -> None:
     """The editor replaces the file by a rename; after a moment the new one reads as empty too."""
     look = (

@@ -146,6 +146,21 @@ def test_a_repository_that_was_made_inside_is_told_with_what_it_holds(lab: Lab) 
     ]
 
 
+def test_a_repository_that_is_a_link_is_refused_and_one_that_appears_is_told(lab: Lab) -> None:
+    """git on the host follows it, and no mount keeps anybody from putting another one in its place."""
+    result = lab.run(
+        f"{REPOSITORY} mv .git ../r; ln -s ../r .git; {NET} -- touch ran; echo $?; {NET} --unprotect .git -- touch ran; echo $?; "
+        f"ls; rm .git; {NET} -- sh -c 'mkdir lib; ln -s /srv/evil lib/.git' 2>said; sed s,$PWD,.,g said"
+    )
+
+    assert result.text.splitlines() == [
+        "77", "0", "a", "ran",
+        "aisb: warning: ./lib/.git is new, and git on this machine obeys what is in it: a link to /srv/evil; "
+        "to undo it: rm -rf ./lib/.git",
+    ]  # fmt: skip
+    assert "is a symbolic link, so that nothing protects what git obeys" in result.errors
+
+
 def test_what_else_may_be_run_is_listed_and_left_alone(lab: Lab) -> None:
     """The end of a run names it, new and changed, and what only lies beside is not. (A69)"""
     result = lab.run(

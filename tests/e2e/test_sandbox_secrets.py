@@ -72,3 +72,22 @@ def test_a_value_is_nowhere_but_in_the_commands_own_environment(lab: Lab) -> Non
     assert [path.rpartition("/")[2] for path in json.loads(during)] == ["control"]
     assert [path.rpartition("/")[2] for path in json.loads(after)] == ["control"]
     assert (ended, said) == ("exit 0", [value.upper(), "0", first.upper()]), said
+
+
+OF_PODMANS_OWN = """
+since=$(date +%s)
+image=$(podman images --quiet --filter reference=localhost/aisb-sandbox | head -1)
+container=$(podman run --detach --rm --network none --env TOKEN="$FIRST" --entrypoint sleep "$image" 600)
+cat >~/search.py
+echo "$FIRST" | podman unshare python3 ~/search.py $since
+podman rm --force --time 0 "$container" >/dev/null
+"""
+
+
+def test_that_search_finds_what_podman_writes_down_of_its_own_variables(lab: Lab) -> None:
+    """The same value by podman's `--env` is in its database and in the OCI configuration: the search looks there. (A56)"""
+    result = lab.run(OF_PODMANS_OWN, stdin=outside("search").encode(), env={"FIRST": secrets.token_hex(16)})
+
+    found = {path.rpartition("/")[2].partition("-")[0] for path in json.loads(result.text)}
+    assert "config.json" in found, result.errors
+    assert found & {"db.sql", "bolt_state.db"}

@@ -8,7 +8,7 @@ import pytest
 
 from aisb.domain.layers import Setting
 from aisb.domain.policy import Policy, parse_allow
-from aisb.render.explain import policy_lines
+from aisb.render.explain import Files, policy_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,17 @@ def test_the_printed_policy(golden: Callable[[str, str], None]) -> None:
     entries = ("allowed.test", "allowed.test:22", "sub.allowed.test", "exact:one.test:5432")
 
     golden("policy/lines", policy_lines(policy_of(*entries)))
+
+
+def test_the_printed_policy_names_what_of_the_host_is_inside(golden: Callable[[str, str], None]) -> None:
+    """What is mounted and by what flag, what is protected and how, and what reads as empty."""
+    files = Files(
+        mounts=(("/home/ada/x -> /srv/x -> /mnt/x (ro)", "--mount"), ("/srv/r.git (rw)", ".git")),
+        protected=(("/home/ada/p/.envrc", "watched"), ("/home/ada/p/.git/hooks", "read-only")),
+        masked=("/home/ada/p/.env", "/home/ada/p/a\n.pem"),
+    )
+
+    golden("policy/files", policy_lines(policy_of(net="none"), files))
 
 
 @pytest.mark.parametrize(

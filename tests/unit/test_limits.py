@@ -119,7 +119,7 @@ def test_who_requires_limits_does_not_run_without(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("aisb.cli.run.unenforced", lambda *_: Unenforced(("cpus",), "so it is"))
     host = Host("podman", (5, 4), "overlay", "pasta", "cgroupfs")
 
-    assert unkept_limits(request("--quiet"), host) == ("cpus",)
+    assert unkept_limits(request("--quiet"), host).names == ("cpus",)
     with pytest.raises(Unprotected) as caught:
         unkept_limits(request("--require-limits"), host)
     assert (caught.value.message, caught.value.hint) == (

@@ -98,6 +98,14 @@ def test_a_link_is_not_masked_and_not_followed(tmp_path: Path) -> None:
     assert masked(tmp_path / "p", Wishes(masks=(".env",))) == []
 
 
+def test_what_is_not_there_has_nothing_mounted_around_it(project: Path) -> None:
+    """podman could not."""
+    with Tree(str(project)) as tree:
+        shield = look(tree, "/project", Wishes(masks=("none/at/all", "a/none"), default_masks=False), None)
+
+    assert shield.masks == ()
+
+
 def test_what_is_protected_and_masked_is_masked(project: Path) -> None:
     with Tree(str(project)) as tree:
         shield = look(tree, "/project", Wishes(masks=(".envrc",), default_masks=False), None)

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.layers import Setting
 from aisb.domain.mounts import MountWish, check_target, default_target, parse_mount
 from aisb.domain.protected import DIRECTORY, Cover
+from aisb.effects.guard import Root
 from aisb.effects.mounts import Around, Placed, find_places, need_no_bypass, need_own_targets
+from aisb.effects.run import roots_to_guard
+from aisb.effects.shield import Wishes
 from aisb.errors import AisbError, Untrusted, UsageError
 
 if TYPE_CHECKING:
@@ -168,7 +172,7 @@ def test_a_source_in_a_home_of_a_sandbox_is_refused(around: Around) -> None:
 
 
 def test_a_directory_with_sockets_is_mounted_file_by_file(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that no socket appears, whenever it is made; nor does a link. That of an agent is, even without any."""
+    """So that no socket appears, whenever it is made; nor does a link. ~/.ssh is, even without any; so without a project."""
     for name in ("x", ".ssh"):
         os.makedirs(f"{around.home}/{name}/sub")
         for file in ("a", "sub/b"):
@@ -179,11 +183,12 @@ def test_a_directory_with_sockets_is_mounted_file_by_file(around: Around, monkey
         monkeypatch.chdir(f"{around.home}/x")
         listener.bind("agent.sock")
 
-    assert places(around, f"{around.home}/x", f"{around.home}/.ssh") == [
-        (f"/home/{name}/{file}", f"/home/sandbox/{name}/{file}", "ro")
-        for name in (".ssh", "x")
-        for file in ("a", "sub/b")
-    ]
+    for each in (around, around._replace(project="")):
+        assert places(each, f"{around.home}/x", f"{around.home}/.ssh") == [
+            (f"/home/{name}/{file}", f"/home/sandbox/{name}/{file}", "ro")
+            for name in (".ssh", "x")
+            for file in ("a", "sub/b")
+        ]
     assert places(around, f"{around.home}/x/agent.sock:/m/agent") == [("/home/x/agent.sock", "/m/agent", "ro")]
 
 
@@ -238,6 +243,17 @@ def test_no_mount_is_another_way_to_what_is_protected_or_masked(source: str, rea
         assert is_fit
     except AisbError:
         assert not is_fit
+
+
+def test_in_a_writable_mount_names_are_masked_as_in_the_project() -> None:
+    """Paths mean the project's own, and what is protected in it or not. A read-only mount shows what it was named for."""
+    wishes = Wishes((), (Setting(".git", "--unprotect"),), ("*.secret", "a/b"), home="/h")
+    places = (placed("/x", "/m/x", read_only=False), placed("/y", "/m/y", read_only=True))
+
+    assert roots_to_guard("/p", wishes, places) == [
+        Root("/p", "/project", wishes),
+        Root("/x", "/m/x", Wishes(masks=("*.secret",), home="/h")),
+    ]
 
 
 def test_no_mount_lies_on_what_is_protected() -> None:

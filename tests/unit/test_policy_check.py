@@ -246,6 +246,7 @@ def test_the_exit_code_is_the_answer(tmp_path: Path) -> None:
     assert "decision=allow\n" in allowed[1]
     assert "add=--allow b.test\n" in denied[1]
     assert shown[1].startswith("allow.0=a.test\nallow.0.origin=--allow\n")
+    assert f"protect.0={tmp_path}/p/.envrc\nprotect.0.how=watched\n" in shown[1]
     assert left == ["p"]
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from aisb.domain.file_changes import NewRepository
 from aisb.domain.layers import Setting
 from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
-from aisb.effects.placeholders import Claim, remove_left_over
+from aisb.effects.file_report import report_of
+from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.tree import Tree
-from aisb.errors import UsageError
+from aisb.errors import Unprotected, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aisb.effects.watch import Watch
 
 GIT = "[core]\n\trepositoryformatversion = 0\n"
 
@@ -149,6 +154,43 @@ def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "tasks.json", "x"]
 
 
+def test_a_repository_that_is_a_link_is_refused_unless_it_is_not_to_be_protected(project: Path) -> None:
+    """Nothing can be mounted over a link, whether it leads out of the project or not."""
+    (project / ".git").rename(project / "repository")
+    (project / ".git").symlink_to("repository")
+    asked = Wishes(unprotect=(Setting(".git", "--unprotect"),), home="/h")
+
+    with pytest.raises(Unprotected) as refused:
+        shield_of(project)
+
+    assert refused.value.message == f"{project}/.git is a symbolic link, so that nothing protects what git obeys"
+    assert refused.value.hint == "put the repository itself in its place, or add: --unprotect .git"
+    assert shown(shield_of(project, asked)) == [".husky ro", ".pi ro"]
+
+
+def test_a_repository_that_is_a_link_is_refused_in_a_mount_as_well(project: Path) -> None:
+    """There the mount itself can be of another kind."""
+    make(project, {"sub/.g/config": GIT})
+    (project / "sub/.git").symlink_to(".g")
+
+    with Tree(str(project)) as tree, pytest.raises(Unprotected) as refused:
+        look(tree, "/mnt/x", Wishes(home="/h"), None)
+
+    assert refused.value.hint == "put the repository itself in its place, or mount it read-only"
+
+
+def test_a_repository_that_appeared_as_a_link_is_told(project: Path, tmp_path: Path) -> None:
+    """git on the host follows it, to wherever that is."""
+    before = shield_of(project)
+    make(project, {"lib/x": ""})
+    (project / "lib/.git").symlink_to("/home/ada/evil")
+    watch = SimpleNamespace(attempts=set(), events=())
+
+    report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
+
+    assert report.repositories == (NewRepository("lib/.git", ("a link to /home/ada/evil",), ()),)
+
+
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(project: Path) -> None:
     (project / ".git/config").unlink()
     os.mkfifo(project / ".git/config")
@@ -235,3 +277,46 @@ def test_a_directory_that_cannot_be_made_is_watched(project: Path, tmp_path: Pat
 
     assert ".husky ro" not in shown(shield)
     assert ".husky" in watched(shield, project)
+
+
+def _remembered(state: str, project: Path, found: list[str]) -> list[str]:
+    claim = Claim(state, str(project))
+    together = claim.seen_before({"secrets": found}, lambda path: (project / path).exists())
+    claim.release()
+    return together["secrets"]
+
+
+def test_what_is_remembered_of_a_project_is_bounded(project: Path, tmp_path: Path) -> None:
+    """No crowd pushes out what is known and there; what is gone makes room first."""
+    make(project, {"a/.env": ""})
+    state = f"{tmp_path}/state"
+    first = _remembered(state, project, ["a/.env", "gone/.env"])
+    crowd = [f"{number}/.env" for number in range(299)]
+
+    more = _remembered(state, project, crowd[:2])
+    full = _remembered(state, project, crowd)
+    still = _remembered(state, project, ["x/.env"])
+
+    assert first == ["a/.env", "gone/.env"]
+    assert more == ["a/.env", *crowd[:2], "gone/.env"]
+    assert full == ["a/.env", *crowd]
+    assert still == ["a/.env", "x/.env", *crowd[:298]]
+
+
+def test_so_many_projects_are_remembered_and_those_longest_without_a_run_are_forgotten(tmp_path: Path) -> None:
+    """A run counts that found nothing new."""
+    state = f"{tmp_path}/state"
+    for number in range(200):
+        make(tmp_path / f"{number}", {".env": ""})
+        _remembered(state, tmp_path / f"{number}", [".env"])
+    for number, file in enumerate(sorted((tmp_path / "state/made").glob("*.seen"))):
+        os.utime(file, ns=(number, number))
+    oldest, older = sorted((tmp_path / "state/made").glob("*.seen"))[:2]
+    of_oldest = next(p for p in range(200) if oldest.name == f"{_key(f'{tmp_path}/{p}')}.seen")
+    _remembered(state, tmp_path / f"{of_oldest}", [".env"])
+
+    _remembered(state, tmp_path, ["0/.env"])
+
+    assert len(list((tmp_path / "state/made").glob("*.seen"))) == 200
+    assert oldest.exists()
+    assert not older.exists()

@@ -17,6 +17,7 @@ from laboratory.settings import ACCOUNT, FOLDER_PACKAGES, Host, LabError
 
 if TYPE_CHECKING:
     import pwd
+    from collections.abc import Sequence
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _APT_SETTING = re.compile(r"Acquire::(Check-|Retries|https?::).*")
@@ -54,7 +55,17 @@ def need_folder(host: Host) -> None:
     for old in (fresh, host.folder):
         if old.exists():
             shutil.rmtree(old)
-    settings = host.cache / "apt.conf"
+    make_folder(host.suite, FOLDER_PACKAGES, fresh)
+    fresh.rename(host.folder)
+    stamp.write_text(wanted)
+    machine.say(f"made {host.name} in {time.monotonic() - started:.0f} s")
+
+
+def make_folder(suite: str, packages: Sequence[str], fresh: Path) -> None:
+    """
+    A Debian release with these packages in the new folder `fresh`.
+    """
+    settings = fresh.with_name("apt.conf")
     dump = machine.output("apt-config", "dump", "--no-empty").splitlines()
     settings.write_text("".join(line + "\n" for line in dump if _APT_SETTING.fullmatch(line)))
     # mmdebstrap mounts /proc and /sys into the folder: a namespace of its own keeps that from the machine.
@@ -62,16 +73,13 @@ def need_folder(host: Host) -> None:
         (
             "unshare", "--mount", "--propagation", "private",
             "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
-            f"--aptopt={settings}", f"--keyring={KEYRING}", f"--include={','.join(FOLDER_PACKAGES)}",
-            host.suite, str(fresh), "-",
+            f"--aptopt={settings}", f"--keyring={KEYRING}", f"--include={','.join(packages)}",
+            suite, str(fresh), "-",
         ),
-        input=sources(host.suite), text=True, stdout=sys.stderr,
+        input=sources(suite), text=True, stdout=sys.stderr,
     )  # fmt: skip
     if done.returncode:
         raise LabError(f"mmdebstrap exited {done.returncode}; see above")
-    fresh.rename(host.folder)
-    stamp.write_text(wanted)
-    machine.say(f"made {host.name} in {time.monotonic() - started:.0f} s")
 
 
 def write_account(root: Path, account: pwd.struct_passwd) -> None:

@@ -10,8 +10,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from laboratory.settings import ACCOUNT, HOME, MACHINE_PACKAGES, LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def say(text: str) -> None:
@@ -40,17 +44,17 @@ def codename() -> str:
     return match[1] if match else ""
 
 
-def install_packages() -> None:
+def install_packages(names: Sequence[str] = MACHINE_PACKAGES) -> None:
     """
     Install what is missing, with the machine's own apt and its own sources.
     """
     shown = subprocess.run(
-        ("dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *MACHINE_PACKAGES),
+        ("dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *names),
         capture_output=True,
         text=True,
     ).stdout
     present = {line.split()[0] for line in shown.splitlines() if line.endswith(" installed")}
-    if missing := [name for name in MACHINE_PACKAGES if name not in present]:
+    if missing := [name for name in names if name not in present]:
         say(f"installing {' '.join(missing)}")
         apt = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
