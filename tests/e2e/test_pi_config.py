@@ -63,12 +63,11 @@ def tokens_at(lab: Lab, *sinks: str) -> list[tuple[str, str | None]]:
     return sorted({item for item in found if item[0] in (sinks or ("llm.test",))})
 
 
-# A needle that no file may hold cannot be in the command that looks for it.
+# The needle comes from a file, and is in no command's arguments.
 SEARCH = """
 printf %s "$REVERSED" | rev >/tmp/control
-needle=$(cat /tmp/control)
-grep -r -l -a -F -e "$needle" / --exclude-dir=proc --exclude-dir=sys 2>/dev/null
-cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -a -c -F -e "$needle"
+grep -r -l -a -F -f /tmp/control / --exclude-dir=proc --exclude-dir=sys 2>/dev/null
+cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -a -c -F -f /tmp/control
 """
 
 
