@@ -43,9 +43,12 @@ def seed(home: str, directory: str, name: str, wanted: bytes) -> str:
     try:
         copies = _open_below(home, f"{directory}/{COPIES}")
         try:
-            result = outcome(wanted, _read(place, name), _read(copies, name))
+            there = _read(place, name)
+            result = outcome(wanted, there, _read(copies, name))
             if result == NEW:
                 _write(place, name, wanted)
+            elif there is not None and not _is_private(place, name):
+                _write(place, name, there)
             if result in (NEW, SAME):
                 _write(copies, name, wanted)
         finally:
@@ -101,6 +104,12 @@ def _read(directory: int, name: str) -> bytes | None:
         return b"".join(parts)
     finally:
         os.close(file)
+
+
+def _is_private(directory: int, name: str) -> bool:
+    """Whether a file has this one name, and is its owner's alone."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    return status.st_nlink == 1 and stat.S_IMODE(status.st_mode) == 0o600
 
 
 def _write(directory: int, name: str, data: bytes) -> None:

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.net import FULL, PINNED
-from aisb.domain.pi_values import chosen_in
-from aisb.effects.pi import bridged, opener, package_of, read_pi
+from aisb.domain.pi_values import ImagePi, chosen_in
+from aisb.effects.pi import bridged, opener, pi_of, read_pi
 from aisb.effects.state import volumes_directory
 from aisb.errors import UsageError
 from aisb.render.pi import (
@@ -60,19 +60,18 @@ def take_along(
 
     `variables` are those of the command so far.
     """
-    package = package_of(shop, plan.sandbox_image)
-    chosen = chosen_of(request)
-    made = bridged(shop.directories.cache, question.programs, found, package, plan, request.pi, chosen)
+    pi = pi_of(shop, plan.sandbox_image)
+    made = bridged(shop.directories.cache, question.programs, found, pi, plan, request.pi, chosen_of(request))
     return along(request, made, plan.net, found.directory, variables, os.environb)
 
 
 def look_along(request: Request, found: PiFiles, plan: Plan, variables: Mapping[bytes, bytes]) -> Along:
     """The same for a preview: nothing is kept, and the image is the one that would be built."""
-    from aisb.domain.harnesses import PI_PACKAGE
+    from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
     from aisb.domain.pi_bridge import bridge
 
     opened = opener(plan.net, plan.session_files["policy.json"])
-    made = bridge(found, PI_PACKAGE, opened, request.pi, chosen_of(request))
+    made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, request.pi, chosen_of(request))
     return along(request, made, plan.net, found.directory, variables, os.environb)
 
 

@@ -66,15 +66,19 @@ def preview(split: Split, asked: Request) -> int:
     question = question_of(request, sources, project, "pasta")
     if request.has("dry-run") or request.has("print-squid"):
         question = with_proxy(question, request)
-    rendered = preview_of(question, where.cache, lambda: files_of(request, sources, project, where))
+
+    def files() -> Files:
+        return files_of(request, sources, project, where)
+
+    rendered = preview_of(question, where.cache, files)
     # All of it before any of it is printed: an error leaves nothing half said.
     texts = [rendered.texts[what]() for what in PREVIEWS if request.has(f"print-{what}")]
     if request.has("dry-run"):
         place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
-        files = host_pi(request, project)
-        along = look_along(request, files, rendered.plan(), variables) if files else None
+        found = host_pi(request, project)
+        along = look_along(request, found, rendered.plan(), variables) if found else None
         if along and along.injections:
-            rendered = preview_of(with_injections(question, along), where.cache)
+            rendered = preview_of(with_injections(question, along), where.cache, files)
         for line in along.lines if along else ():
             say(line)
         variables = {**variables, **(along.shown() if along else {})}

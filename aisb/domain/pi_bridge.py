@@ -14,7 +14,8 @@ from aisb.domain.presets import PRESETS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisb.domain.pi_values import PiFiles, PiWish, Place
+    from aisb.domain.pi_models import Rewritten
+    from aisb.domain.pi_values import ImagePi, PiFiles, PiWish, Place
 
 # Providers that pi knows by itself, as far as there is a preset for their hosts.
 KNOWN = {name: PRESETS[name][0].entry.removeprefix("exact:") for name in ("anthropic", "openai")}
@@ -22,22 +23,23 @@ NOTHING = Chosen()
 
 
 def bridge(
-    found: PiFiles, package: str, is_allowed: Callable[[Place], bool], wish: PiWish, chosen: Chosen = NOTHING
+    found: PiFiles, pi: ImagePi, is_allowed: Callable[[Place], bool], wish: PiWish, chosen: Chosen = NOTHING
 ) -> Bridge:
     """
     What the sandbox's pi is to have of the host's. Raises UsageError for a file that is none of pi's.
 
-    `package` is the pi in the image, `chosen` what its arguments say of the provider.
+    `pi` is the image's, `chosen` what its arguments say of the provider.
     """
     models = _read(found.models, f"{found.directory}/{MODELS}", comments=True)
     settings = _read(found.settings, f"{found.directory}/{SETTINGS}", comments=False)
     providers = providers_of(models, KNOWN)
     tokens = assign(providers, is_allowed, wish.variable, dict(wish.given))
     written = {
-        MODELS: rewrite_models(models, lambda name: reference(package, tokens.variables.get(name, ""))),
-        SETTINGS: rewrite_settings(settings),
+        MODELS: rewrite_models(models, lambda name: reference(pi.package, tokens.variables.get(name, ""))),
+        SETTINGS: _seen(rewrite_settings(settings), pi.version),
     }
-    there = [name for name, data in ((MODELS, found.models), (SETTINGS, found.settings)) if data is not None]
+    # Settings in any case: pi would make the file itself, and it would not be the host's any more.
+    there = [*([MODELS] if found.models is not None else []), SETTINGS]
     selected = _selected(chosen, settings.get("defaultProvider"), providers)
     # One that pi knows by itself need not be in the file.
     asked = [*providers, *([selected] if selected and selected not in providers else [])]
@@ -51,6 +53,15 @@ def bridge(
     )
 
 
+def _seen(rewritten: Rewritten, version: str) -> Rewritten:
+    """
+    The settings with this version's news seen.
+
+    pi would show what is new since the host's version, call home, and write the file: an edit that nobody made.
+    """
+    return rewritten._replace(document={**rewritten.document, "lastChangelogVersion": version})
+
+
 def _read(data: bytes | None, name: str, *, comments: bool) -> dict[str, Any]:
     return parse_pi_json(data, name, comments=comments) if data is not None else {}
 
@@ -60,7 +71,7 @@ def _closed(provider: Provider, is_allowed: Callable[[Place], bool]) -> Provider
 
 
 def _selected(chosen: Chosen, default: object, providers: tuple[Provider, ...]) -> Provider | None:
-    known = {name: Provider(name, known_places(host), wants_key=True) for name, host in KNOWN.items()}
+    known = {name: Provider(name, known_places(host), wants_key=False) for name, host in KNOWN.items()}
     known |= {provider.name: provider for provider in providers}
     if chosen.provider:
         return known.get(chosen.provider)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.pi_values import DEFAULT_VARIABLE
+from aisb.domain.pi_values import DEFAULT_VARIABLE, SPELLINGS
 from aisb.domain.variables import is_name, refuse_own
 from aisb.errors import UsageError
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from aisb.domain.pi_values import Place, Provider
 
 _FORM = "write: --pi-token-env NAME, or --pi-token-env PROVIDER=NAME"
-# pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
-SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-agent": "{}"}
 
 
 class Tokens(NamedTuple):

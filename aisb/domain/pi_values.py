@@ -11,6 +11,8 @@ from typing import NamedTuple
 MODELS = "models.json"
 SETTINGS = "settings.json"
 DEFAULT_VARIABLE = "AI_API_TOKEN"
+# pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
+SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-agent": "{}"}
 
 # A canonical host and a port; a text and 0 where a URL names none.
 Place = tuple[str, int]
@@ -37,6 +39,13 @@ class Token(NamedTuple):
 
     variable: str
     provider: Provider
+
+
+class ImagePi(NamedTuple):
+    """The pi of an image: its package, which decides how it names a variable, and its version."""
+
+    package: str
+    version: str
 
 
 class PiFiles(NamedTuple):

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.domain.net import FULL
-from aisb.domain.pi_values import MODELS, SETTINGS, PiFiles, bridge_json, read_bridge
+from aisb.domain.pi_values import MODELS, SETTINGS, SPELLINGS, ImagePi, PiFiles, bridge_json, read_bridge
 from aisb.effects.process import run_ok
 from aisb.effects.safe_files import is_reached_through, read_outside
 from aisb.effects.state import make_private, read_if_there, write_whole
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aisb.effects.plan import Plan
     from aisb.effects.workshop import Workshop
 
-PACKAGE_LABEL = "aisb.pi-package"
+_LABELS = ("aisb.pi-package", "aisb.pi-version")
 _POLICY = "policy.json"
 
 
@@ -45,16 +45,14 @@ def read_pi(directory: str, trees: Iterable[str]) -> PiFiles:
     return PiFiles(directory, found.get(MODELS), found.get(SETTINGS))
 
 
-def bridged(
-    cache: str, programs: str, found: PiFiles, package: str, plan: Plan, wish: PiWish, chosen: Chosen
-) -> Bridge:
+def bridged(cache: str, programs: str, found: PiFiles, pi: ImagePi, plan: Plan, wish: PiWish, chosen: Chosen) -> Bridge:
     """
     The bridge for these files under this plan, kept in `cache` as plans are: `programs` changes with aisb's own code.
 
     Reading two files and judging their hosts takes longer to import than a start may take in all.
     """
     policy = plan.session_files[_POLICY]
-    path = f"{cache}/pi/{_key(found, package, plan.net, policy, wish, chosen, programs)}.json"
+    path = f"{cache}/pi/{_key(found, pi, plan.net, policy, wish, chosen, programs)}.json"
     kept = read_if_there(path)
     if kept is not None:
         try:
@@ -63,7 +61,7 @@ def bridged(
             os.unlink(path)
     from aisb.domain.pi_bridge import bridge
 
-    made = bridge(found, package, opener(plan.net, policy), wish, chosen)
+    made = bridge(found, pi, opener(plan.net, policy), wish, chosen)
     make_private(os.path.dirname(path))
     write_whole(path, bridge_json(made).encode())
     return made
@@ -85,31 +83,27 @@ def opener(net: str, policy: str) -> Callable[[Place], bool]:
     return lambda place: engine.judge(*place).allowed
 
 
-def package_of(shop: Workshop, image: str) -> str:
-    """Which pi an image holds, by its label, remembered for who asks again."""
-    path = _package_path(shop.directories.cache, image)
+def pi_of(shop: Workshop, image: str) -> ImagePi:
+    """Which pi an image holds, by its labels, remembered for who asks again."""
+    path = f"{shop.directories.cache}/pi/image-{image.rpartition('/')[2].replace(':', '-')}"
     kept = read_if_there(path)
     if kept is not None:
-        return kept.decode()
-    shown = f'{{{{index .Labels "{PACKAGE_LABEL}"}}}}'
+        return parse_image_pi(kept.decode(), image)
+    shown = " ".join(f'{{{{index .Labels "{label}"}}}}' for label in _LABELS)
     finished = run_ok(shop.runner, shop.podman_command("image", "inspect", "--format", shown, image))
-    package = need_spelling(finished.stdout.decode("utf-8", "replace").strip(), image)
+    text = finished.stdout.decode("utf-8", "replace").strip()
+    found = parse_image_pi(text, image)
     make_private(os.path.dirname(path))
-    write_whole(path, package.encode())
-    return package
+    write_whole(path, text.encode())
+    return found
 
 
-def need_spelling(package: str, image: str) -> str:
-    """The package. Raises Unavailable for one of which nobody knows how it names a variable."""
-    from aisb.domain.pi_tokens import SPELLINGS
-
+def parse_image_pi(text: str, image: str) -> ImagePi:
+    """Package and version. Raises Unavailable for a pi of which nobody knows how it names a variable."""
+    package, _, version = text.partition(" ")
     if package not in SPELLINGS:
         raise Unavailable(
-            f"the image {image} says that its pi is {package or 'nothing'}: how that names a variable is not known",
+            f"the image {image} says that its pi is {text or 'nothing'}: how that names a variable is not known",
             hint="run without the host's configuration: --no-pi-config",
         )
-    return package
-
-
-def _package_path(cache: str, image: str) -> str:
-    return f"{cache}/pi/package-{image.rpartition('/')[2].replace(':', '-')}"
+    return ImagePi(package, version)

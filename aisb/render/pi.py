@@ -46,11 +46,23 @@ def missing_of(bridge: Bridge, unset: Sequence[Token], wish: PiWish, net: str) -
         found.append(_undecided(bridge.undecided, bridge.selected, wish))
     if wish.withheld and any(provider.wants_key for provider in (bridge.selected,) if provider):
         found.append(Missing("no token of pi's goes in under aisb learn", "say that you want that: aisb learn --yes"))
+    if _has_no_token(bridge, wish):
+        name = bridge.selected.name if bridge.selected else ""
+        found.append(Missing(f"pi's provider {name} has no token", f"name one: --pi-token-env {quote(f'{name}=NAME')}"))
     for variable in dict.fromkeys(token.variable for token in unset):
         names = [token.provider.name for token in unset if token.variable == variable]
         hint = f"export {variable}=... first; name another: --pi-token-env NAME; or none: --no-pi-token-env"
         found.append(Missing(f"{variable}, the token of pi's provider {_list(names)}, is not set", hint))
     return tuple(found)
+
+
+def _has_no_token(bridge: Bridge, wish: PiWish) -> bool:
+    """Whether others were named one by one, and the one that pi begins with was not."""
+    one = bridge.selected
+    if one is None or not wish.given or not one.wants_key:
+        return False
+    said = [*(token.provider.name for token in bridge.tokens), *(other.name for other in bridge.undecided)]
+    return one.name not in [*said, *(provider.name for provider in bridge.closed)]
 
 
 def _closed(provider: Provider, net: str) -> Missing:

@@ -19,6 +19,7 @@ from aisb.domain.pi_values import (
     Bridge,
     Chosen,
     Drop,
+    ImagePi,
     PiFiles,
     PiWish,
     Provider,
@@ -27,7 +28,7 @@ from aisb.domain.pi_values import (
     chosen_in,
     read_bridge,
 )
-from aisb.effects.pi import bridged, need_spelling, opener, package_of, read_pi
+from aisb.effects.pi import bridged, opener, parse_image_pi, pi_of, read_pi
 from aisb.effects.run import seed_files
 from aisb.effects.situation import pi_directory
 from aisb.effects.state import Directories
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
     from aisb.cli.request import Request
     from aisb.effects.plan import Plan
 
-NEW, OLD = "@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"
+NEW, OLD = (
+    ImagePi("@earendil-works/pi-coding-agent", "1.6.0"),
+    ImagePi("@mariozechner/pi-coding-agent", "0.73.1"),
+)
 KEY = "sk-live-0123456789abcdef"
 GATEWAY = Provider("gw", (("llm.test", 443),), wants_key=True)
 LOCAL = Provider("local", (("localhost", 11434),), wants_key=True)
@@ -69,15 +73,15 @@ def is_listed(place: tuple[str, int]) -> bool:
     return place in {("llm.test", 443), ("cdn.test", 443)}
 
 
-@pytest.mark.parametrize(("package", "reference"), [(NEW, "$AI_API_TOKEN"), (OLD, "AI_API_TOKEN")])
-def test_the_sandbox_gets_the_hosts_pi_without_its_credential(package: str, reference: str) -> None:
+@pytest.mark.parametrize(("pi", "reference"), [(NEW, "$AI_API_TOKEN"), (OLD, "AI_API_TOKEN")], ids=["new", "old"])
+def test_the_sandbox_gets_the_hosts_pi_without_its_credential(pi: ImagePi, reference: str) -> None:
     found = files(
         {"defaultProvider": "gw", "theme": "dark", "sessionDir": "~/s"},
         gw={"baseUrl": "https://llm.test/v1", "apiKey": KEY, "headers": {"X-From": "!hostname"}, "new": 1},
         local={"baseUrl": "http://localhost:11434/v1", "apiKey": "ollama", "api": "openai-completions"},
     )
 
-    made = bridge(found, package, is_listed, PiWish())
+    made = bridge(found, pi, is_listed, PiWish())
 
     assert {name: json.loads(text) for name, text in made.files.items()} == {
         "models.json": {
@@ -86,7 +90,7 @@ def test_the_sandbox_gets_the_hosts_pi_without_its_credential(package: str, refe
                 "local": {"baseUrl": "http://localhost:11434/v1", "api": "openai-completions"},
             }
         },
-        "settings.json": {"defaultProvider": "gw", "theme": "dark"},
+        "settings.json": {"defaultProvider": "gw", "theme": "dark", "lastChangelogVersion": pi.version},
     }
     assert made._replace(files={}) == Bridge(
         files={},
@@ -102,9 +106,14 @@ def test_the_sandbox_gets_the_hosts_pi_without_its_credential(package: str, refe
     )
 
 
-def test_a_file_that_is_not_there_is_not_made() -> None:
-    assert list(bridge(files({"theme": "dark"}), NEW, is_listed, PiWish()).files) == ["settings.json"]
-    assert list(bridge(files(gw={}), NEW, is_listed, PiWish()).files) == ["models.json"]
+def test_settings_are_there_in_any_case_so_that_pi_makes_none() -> None:
+    seen = '{\n  "lastChangelogVersion": "1.6.0"\n}\n'
+
+    assert bridge(files({"lastChangelogVersion": "9"}), NEW, is_listed, PiWish()).files == {"settings.json": seen}
+    assert bridge(files(gw={}), NEW, is_listed, PiWish()).files == {
+        "models.json": '{\n  "providers": {\n    "gw": {}\n  }\n}\n',
+        "settings.json": seen,
+    }
 
 
 def test_of_a_provider_that_is_partly_closed_only_that_part_is_named() -> None:
@@ -147,7 +156,8 @@ def test_the_only_provider_is_the_one_that_pi_begins_with() -> None:
 def test_one_that_pi_knows_by_itself_is_closed_like_any_other() -> None:
     made = bridge(files({"defaultProvider": "anthropic"}), NEW, is_listed, PiWish())
 
-    assert (made.selected, made.closed) == (CLAUDE, (CLAUDE,))
+    known = CLAUDE._replace(wants_key=False)
+    assert (made.selected, made.closed) == (known, (known,))
 
 
 @pytest.mark.parametrize(
@@ -303,6 +313,18 @@ def test_two_hosts_ask_whose_the_token_is() -> None:
         (Missing(what, "say whose it is: --pi-token-env vendor=AI_API_TOKEN"),),
         (Missing(what, "say whose it is: --pi-token-env gw=AI_API_TOKEN", is_needed=False),),
     ]
+
+
+def test_one_that_was_left_out_when_others_were_named_has_no_token() -> None:
+    wish = PiWish(variable="", given=(("gw", "T"),))
+    made = EMPTY._replace(tokens=(Token("T", GATEWAY),), selected=VENDOR)
+
+    assert missing_of(made, (), wish, "allow") == (
+        Missing("pi's provider vendor has no token", "name one: --pi-token-env vendor=NAME"),
+    )
+    others = [made._replace(selected=GATEWAY), made._replace(selected=VENDOR._replace(wants_key=False))]
+    assert [missing_of(one, (), wish, "allow") for one in others] == [(), ()]
+    assert missing_of(made, (), PiWish(variable=""), "allow") == ()
 
 
 def test_a_token_that_is_not_set_is_named_once() -> None:
@@ -604,15 +626,15 @@ def test_a_bridge_that_cannot_be_read_is_made_again(tmp_path: Path) -> None:
 
 
 def test_which_pi_an_image_holds_is_asked_once(tmp_path: Path) -> None:
-    runner = FakeRunner(said(f"{OLD}\n"))
+    runner = FakeRunner(said("@mariozechner/pi-coding-agent 0.73.1\n"))
     directories = Directories(*(str(tmp_path) for _ in range(4)))
     shop = Workshop("podman", directories, {}, runner, None)  # type: ignore[arg-type]  # nothing is built
 
-    assert [package_of(shop, "localhost/s:1"), package_of(shop, "localhost/s:1")] == [OLD, OLD]
+    assert [pi_of(shop, "localhost/s:1"), pi_of(shop, "localhost/s:1")] == [OLD, OLD]
     assert [argv[:4] for argv in runner.argvs] == [("podman", "image", "inspect", "--format")]
 
 
-@pytest.mark.parametrize("package", ["", "<no value>", "pi"])
+@pytest.mark.parametrize("package", ["", "<no value> <no value>", "pi 1"])
 def test_a_pi_of_which_nothing_is_known_is_an_error(package: str) -> None:
     with pytest.raises(Unavailable, match="how that names a variable is not known"):
-        need_spelling(package, "image")
+        parse_image_pi(package, "image")

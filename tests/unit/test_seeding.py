@@ -60,6 +60,19 @@ def test_an_edit_made_inside_stays(tmp_path: Path) -> None:
     assert file_in(tmp_path).read_bytes() == b"mine"
 
 
+def test_a_file_that_stays_has_one_name_and_is_the_users_alone(tmp_path: Path) -> None:
+    put(tmp_path, b"1")
+    for content, state in ((b"mine", EDITED), (b"1", SAME)):
+        file_in(tmp_path).write_bytes(content)
+        file_in(tmp_path).chmod(0o666)
+        (tmp_path / f"other-{state}").hardlink_to(file_in(tmp_path))
+
+        assert put(tmp_path, b"1") == state
+
+        status = file_in(tmp_path).lstat()
+        assert (file_in(tmp_path).read_bytes(), stat.S_IMODE(status.st_mode), status.st_nlink) == (content, 0o600, 1)
+
+
 def test_a_deletion_takes_the_hosts_version_again(tmp_path: Path) -> None:
     put(tmp_path, b"1")
     file_in(tmp_path).write_bytes(b"mine")

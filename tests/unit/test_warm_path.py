@@ -60,7 +60,7 @@ import os, sys
 from aisb.cli.request import read_request
 from aisb.cli.run import host_pi
 from aisb.cli.splitter import split
-from aisb.domain.pi_values import Chosen
+from aisb.domain.pi_values import Chosen, ImagePi
 from aisb.effects.plan import Plan
 
 request = read_request(split(["--allow", "a.test"], frozenset()), os.environ)
@@ -72,8 +72,8 @@ if found:
 
     policy = '{"addresses":[],"host_ports":[],"injections":[],"learn":false,"names":[],"rules":[],"version":4}\\n'
     plan = Plan("allow", "", "", "", 1, 0, (), "", "", "", {"policy.json": policy}, {}, "", "", False, ())
-    package = "@earendil-works/pi-coding-agent"
-    made = bridged(os.environ["HOME"], "", found, package, plan, request.pi, Chosen())
+    pi = ImagePi("@earendil-works/pi-coding-agent", "1")
+    made = bridged(os.environ["HOME"], "", found, pi, plan, request.pi, Chosen())
     print(*along(request, made, "allow", "/h", {}, os.environb).files)
 print(*sorted((sys.modules.keys() | {name.partition(".")[0] for name in sys.modules}) & set(sys.argv[1:])))
 """
