@@ -160,26 +160,27 @@ def read_request(
         timeout_seconds=limits.timeout_seconds,
         notes=(*([net.note] if net.note else []), *limits.notes),
         harness=harness,
-        pi=_pi_wish(layers, settings, is_learning=wanted.learn and not split.own("yes")),
+        pi=_pi_wish(layers, settings, learn=wanted.learn, may_pass_in=bool(split.own("yes"))),
     )
 
 
-def _pi_wish(layers: Sequence[Layer], settings: frozenset[str], *, is_learning: bool) -> PiWish:
-    """What of the host's pi is wanted. Under `aisb learn` a token goes in only where somebody said yes to that."""
+def _pi_wish(layers: Sequence[Layer], settings: frozenset[str], *, learn: bool, may_pass_in: bool) -> PiWish:
+    """What of the host's pi is wanted. Under `aisb learn` a token goes in only by its name, and with a yes to that."""
     names = added(layers, "pi-token-env")
-    wish = PiWish(wanted="no-pi-config" not in settings, inject="pi-inject" in settings, withheld=is_learning)
     # What a file says for every run gives way to a flag that says no for this one.
     written = [item for item in names if item.origin == "--pi-token-env"]
+    is_withheld = learn and not written
+    wish = PiWish(wanted="no-pi-config" not in settings, inject="pi-inject" in settings, withheld=is_withheld)
     if "no-pi-token-env" in settings:
         if written:
             raise UsageError("--pi-token-env and --no-pi-token-env exclude each other", hint="leave one of the two out")
         return wish._replace(variable="", withheld=False)
-    if is_learning:
-        if written:
-            raise UsageError(
-                "--pi-token-env: what runs under aisb learn could send it to any host",
-                hint="leave it out, or say that you want that: aisb learn --yes ...",
-            )
+    if learn and written and not may_pass_in:
+        raise UsageError(
+            "--pi-token-env: what runs under aisb learn could send it to any host",
+            hint="leave it out, or say that you want that: aisb learn --yes ...",
+        )
+    if is_withheld:
         return wish._replace(variable="")
     if not names:
         return wish

@@ -45,7 +45,12 @@ def missing_of(bridge: Bridge, unset: Sequence[Token], wish: PiWish, net: str) -
     if bridge.undecided:
         found.append(_undecided(bridge.undecided, bridge.selected, wish))
     if wish.withheld and any(provider.wants_key for provider in (bridge.selected,) if provider):
-        found.append(Missing("no token of pi's goes in under aisb learn", "say that you want that: aisb learn --yes"))
+        found.append(
+            Missing(
+                "no token of pi's goes in under aisb learn",
+                "say that you want that: aisb learn --yes --pi-token-env NAME",
+            )
+        )
     if _has_no_token(bridge, wish):
         name = bridge.selected.name if bridge.selected else ""
         found.append(Missing(f"pi's provider {name} has no token", f"name one: --pi-token-env {quote(f'{name}=NAME')}"))

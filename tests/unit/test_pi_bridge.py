@@ -242,7 +242,8 @@ def test_what_is_wanted_of_pi() -> None:
 
 def test_under_learn_no_token_goes_in_without_a_yes() -> None:
     assert learning().pi == PiWish(variable="", withheld=True)
-    assert learning("--yes").pi == PiWish()
+    assert learning("--yes").pi == PiWish(variable="", withheld=True)
+    assert learning("--yes", "--pi-token-env", "A").pi == PiWish(variable="A")
     assert learning("--no-pi-token-env").pi == PiWish(variable="")
     with pytest.raises(UsageError, match="could send it to any host"):
         learning("--pi-token-env", "A")
@@ -342,7 +343,9 @@ def test_a_token_that_is_withheld_is_said() -> None:
     wish = PiWish(variable="", withheld=True)
 
     assert missing_of(EMPTY._replace(selected=GATEWAY), (), wish, "allow") == (
-        Missing("no token of pi's goes in under aisb learn", "say that you want that: aisb learn --yes"),
+        Missing(
+            "no token of pi's goes in under aisb learn", "say that you want that: aisb learn --yes --pi-token-env NAME"
+        ),
     )
     assert missing_of(EMPTY._replace(selected=GATEWAY._replace(wants_key=False)), (), wish, "allow") == ()
 
