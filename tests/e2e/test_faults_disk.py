@@ -48,11 +48,14 @@ for place in STATE CACHE; do
     (export "XDG_${place}_HOME=$small/$(echo $place | tr A-Z a-z)"; try $place run; rm $small/filling; try again run)
 done
 export XDG_STATE_HOME=$small/state
-try meanwhile aisb -q --allow allowed.test -- sh -c '
+try meanwhile aisb -q --allow allowed.test,cdn.test:8443 -- sh -c '
     curl -sS https://evil.test/; head -c 100m /dev/zero >filling 2>/dev/null; echo "full $?"; echo x >.envrc; exit 3'
 try full run
 rm filling; try again run; ls -A
-podman ps -aq --filter label=aisb.role=sandbox; find $runtime $small -name '.new*' -o -path '*/r/*'
+podman ps -aq --filter label=aisb.role=sandbox
+# Nobody finds this one again, once its directory is gone from there.
+for gate in $(ls $runtime/g); do podman rm --force --time 0 "aisb-gate-$gate" >/dev/null; done
+find $runtime $small -name '.new*' -o -path '*/r/*'
 """
 
 

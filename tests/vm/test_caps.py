@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.vm.machine import RUN_SECONDS
+
 if TYPE_CHECKING:
     from tests.e2e.lab import Result
     from tests.vm.machine import Machine
@@ -106,7 +108,7 @@ def test_a_fork_bomb_leaves_the_host_usable(vm: Machine) -> None:
         beside = vm.aisb("-q --net none", "echo", "usable")
         is_going = bomb.poll() is None
         vm.end_aisb()
-        _, errors = bomb.communicate(timeout=240)
+        _, errors = bomb.communicate(timeout=RUN_SECONDS)
     left = vm.run("podman ps --all --quiet; pgrep --count --full told")
 
     assert (beside.code, beside.text, is_going) == (0, "usable\n", True), beside.errors
