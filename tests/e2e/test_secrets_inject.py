@@ -110,7 +110,9 @@ def test_a_gate_with_a_secret_is_one_runs_own(lab: Lab) -> None:
     lines = result.text.splitlines()
     gates = [line.rpartition("-")[2] for line in lines if "gate" in line]
     runs = [line.rpartition("-")[2] for line in lines if "run" in line]
-    assert (len(runs), sorted(gates), lines[-1]) == (2, sorted(runs), "0"), result.errors
+    # Those of other runs may be warm still.
+    own = sorted(gate for gate in gates if gate in runs)
+    assert (len(runs), own, lines[-1]) == (2, sorted(runs), "0"), result.errors
 
 
 def test_what_cannot_be_injected_is_refused(lab: Lab) -> None:
