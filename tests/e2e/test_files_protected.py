@@ -229,8 +229,7 @@ def test_after_kill_9_no_stray_file_remains_once_the_next_run_began(lab: Lab) ->
         f"{REPOSITORY} {NET} -- sh -c 'touch ready; sleep 600' & pid=$!; "
         "n=0; until [ -e ready ] || [ $n -gt 300 ]; do sleep 0.1; n=$((n + 1)); done; "
         "for each in $(ps -o pid= --ppid $pid) $pid; do kill -9 $each; done; wait $pid; "
-        'n=0; until [ -z "$(podman ps -q --filter label=aisb.project=$PWD)" ] || [ $n -gt 300 ]; do sleep 0.1; '
-        "n=$((n + 1)); done; rm ready; ls -A; mkdir ../other; cd ../other; aisb -q --net none -- true; ls -A ../project"
+        "rm ready; ls -A; mkdir ../other; cd ../other; aisb -q --net none -- true; ls -A ../project"
     )
 
     assert result.text.split() == [".git", ".husky", ".pi", "a", ".git", "a"], result.errors
