@@ -44,7 +44,7 @@ from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines
 from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from aisb.cli.pi import Along
     from aisb.cli.splitter import Split
@@ -192,14 +192,10 @@ def _run(
 
     def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
+        _need_secrets_outside(job, shield)
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
-        if unkept.names and not request.has("quiet"):
-            say(f"note: {unkept.sentence()}")
-        for line in along.lines if along else ():
-            say(line)
-        for line in _agent_lines(request, plan, variables):
-            say(line)
-        for line in [] if request.has("quiet") else shield_lines(shield.masks, shield.survey, job.places):
+        notes = (*(along.lines if along else ()), *_agent_lines(request, plan, variables))
+        for line in () if request.has("quiet") else _more_lines(job, shield, unkept, notes):
             say(line)
 
     try:
@@ -209,6 +205,21 @@ def _run(
         raise
     on_end(Done(job, plan, ended, shop))
     return _finish(request, ended, clock, question)
+
+
+def _need_secrets_outside(job: Job, shield: Shield) -> None:
+    """Raises UsageError where what the gate is to put in lies in what is mounted."""
+    if job.secrets:
+        from aisb.effects.inject import refuse_in_mounts
+
+        mounts = [*([job.project] if job.project else []), *(item.source for item in job.places)]
+        refuse_in_mounts(job.secrets, mounts, {mask.source for mask in shield.masks})
+
+
+def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
+    """What a start says besides its first two lines."""
+    missing = [f"note: {unkept.sentence()}"] if unkept.names else []
+    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places)]
 
 
 def _with_injections(

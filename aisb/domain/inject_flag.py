@@ -152,14 +152,14 @@ def _need_value(item: Injected, values: Mapping[str, bytes]) -> str:
     return text
 
 
-def refuse_elsewhere(secrets: Iterable[Secret], places: Mapping[str, bytes]) -> None:
+def refuse_elsewhere(secrets: Iterable[Secret], places: Mapping[str, bytes], way_out: str = "leave that out") -> None:
     """Raises UsageError where a secret would go into the sandbox all the same, by one of these places."""
     for secret in secrets:
         for name, data in places.items():
             if secret.value.encode("latin-1") in data:
                 raise UsageError(
                     f"a value that is to be injected stands in {name} too, and would be in the sandbox",
-                    hint="leave that out: what is injected must not be inside",
+                    hint=f"{way_out}: what is injected must not be inside",
                 )
 
 

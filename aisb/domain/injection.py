@@ -90,13 +90,18 @@ def secrets_json(secrets: Iterable[Secret]) -> bytes:
     return json.dumps([list(secret) for secret in secrets]).encode("ascii")
 
 
-def read_secrets(data: bytes, injections: Iterable[Injection]) -> tuple[Secret, ...]:
-    """The secrets of a policy's injections. Raises ValueError, without a value in it, for any others."""
+def unpack_secrets(data: bytes) -> tuple[Secret, ...]:
+    """What `secrets_json` made. Raises ValueError, without a value in it, for anything else."""
     try:
-        secrets = tuple(Secret(*map(str, item)) for item in json.loads(data))
+        return tuple(Secret(*map(str, item)) for item in json.loads(data))
     except (ValueError, TypeError):
         # Not `from`: the cause would show what it could not read.
         raise ValueError("the secrets are not in their form") from None
+
+
+def read_secrets(data: bytes, injections: Iterable[Injection]) -> tuple[Secret, ...]:
+    """The secrets of a policy's injections. Raises ValueError, without a value in it, for any others."""
+    secrets = unpack_secrets(data)
     if sorted(Injection(secret.host, secret.header) for secret in secrets) != sorted(injections):
         raise ValueError("the secrets are not those of the policy")
     return secrets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -116,12 +117,15 @@ def test_a_gate_with_a_secret_is_one_runs_own(lab: Lab) -> None:
 
 
 def test_what_cannot_be_injected_is_refused(lab: Lab) -> None:
-    """Unset, not allowed, or inside all the same: with 2, and nothing is started."""
+    """Unset, not allowed, or inside all the same, by a variable or a file: with 2, and no command has run."""
     unset = lab.run(f"{RUN} -- echo ran")
     unreachable = lab.run("TOKEN=tok_0123456789 aisb --allow cdn.test --inject TOKEN@allowed.test -- echo ran")
     inside = lab.run(f"export TOKEN=tok_0123456789; {RUN} --env URL=https://x:$TOKEN@allowed.test -- echo ran")
 
-    assert [(one.code, one.text) for one in (unset, unreachable, inside)] == [(2, "")] * 3
+    in_a_file = lab.run(f"export TOKEN=tok_0123456789abc; echo token=$TOKEN >.npmrc; {RUN} -- echo ran")
+
+    assert [(one.code, one.text) for one in (unset, unreachable, inside, in_a_file)] == [(2, "")] * 4
     assert "TOKEN: this variable is not set" in unset.errors
     assert "add: --allow exact:allowed.test" in unreachable.errors
     assert "stands in the variable URL too" in inside.errors
+    assert re.search("stands in .*/project/.npmrc too", in_a_file.errors), in_a_file.errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from base64 import b64encode
 from typing import TYPE_CHECKING
@@ -28,12 +29,13 @@ from aisb.domain.inject_flag import (
 from aisb.domain.injection import Injection, Injector, Secret, Treatment, headers_read, read_secrets, secrets_json
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.policy import Policy, parse_allow
-from aisb.effects.inject import prepare
+from aisb.effects.inject import prepare, refuse_in_mounts
 from aisb.errors import UsageError
 from gate.judging import answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 HOST = "api.example.com"
 VALUE, HELD = "sk-live-0123456789abcdef", "sk-live-PLACEHOLDERPLACE"
@@ -299,6 +301,31 @@ def test_a_value_that_would_go_in_all_the_same_is_refused(
     with pytest.raises(UsageError) as caught:
         prepare(parsed(f"T@{HOST}"), variables, {b"T": VALUE.encode()}, command)
     assert caught.value.message == f"a value that is to be injected stands in {where} too, and would be in the sandbox"
+
+
+@pytest.mark.parametrize("name", [".npmrc", ".git/config", "notes/one"])
+def test_a_value_in_a_file_that_is_mounted_is_refused(tmp_path: Path, name: str) -> None:
+    """One that is mounted itself, one in what is mounted, and the address of a remote. Not where it reads as empty."""
+    _, secrets = prepare(parsed(f"T@{HOST}"), {}, {b"T": VALUE.encode()}, ("x",))
+    file = tmp_path / "p" / name
+    file.parent.mkdir(parents=True)
+    file.write_text(f"//host/:_authToken={VALUE}\n")
+    (tmp_path / "p" / "link").symlink_to(file)
+    mounts = [str(file if name == "notes/one" else tmp_path / "p")]
+
+    with pytest.raises(UsageError) as caught:
+        refuse_in_mounts(secrets, mounts, ())
+    refuse_in_mounts(secrets, mounts, {str(file)})
+    refuse_in_mounts(b"", mounts, ())
+    assert caught.value.message == f"a value that is to be injected stands in {file} too, and would be in the sandbox"
+    assert caught.value.hint.startswith("take it out of there, or mask the file")
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    _, secrets = prepare(parsed(f"T@{HOST}"), {}, {b"T": VALUE.encode()}, ("x",))
+    os.mkfifo(tmp_path / "pipe")
+
+    refuse_in_mounts(secrets, [str(tmp_path), str(tmp_path / "pipe"), str(tmp_path / "gone")], ())
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
