@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say, write_stderr
@@ -69,7 +70,7 @@ def build_verb(
     runner = TracingRunner(SystemRunner(), say) if trace else SystemRunner()
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
     report = Silence() if quiet else Progress(write_stderr, terminal=sys.stderr.isatty())
-    shop = Workshop(host.podman, where, os.environ, runner, report)
+    shop = Workshop(host.podman, where, os.environ, runner, report, time.time())
     names = build_images(BuildRequest(spec, bundle), shop)
     registries_of(shop, names.sandbox)
     answer(f"{names.sandbox}\n{names.gate}\n")

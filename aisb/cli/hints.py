@@ -25,7 +25,14 @@ _SECOND_WORDS = {"presets": "policy"}
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.
-_NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
+_NO_SETTINGS = (
+    "AISB_BASE_AUTO_UPDATE",
+    "AISB_BASE_TTL_DAYS",
+    "AISB_DEMO_",
+    "AISB_LAB_",
+    "AISB_NODE_MIRROR",
+    "AISB_REGISTRY_MIRROR",
+)
 
 
 def _mistyped_verb(word: str, verbs: frozenset[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.freshness import parse_freshness
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
 from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
@@ -160,7 +161,9 @@ def _run(
     _warn_of_slow_storage(host)
     unkept = unkept_limits(request, host)
     clock.mark("host")
-    shop = Workshop(host.podman, where, os.environ, runner, progress(request))
+    shop = Workshop(
+        host.podman, where, os.environ, runner, progress(request), time.time(), freshness=parse_freshness(os.environ)
+    )
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
     if plan.net == PINNED:

@@ -30,6 +30,9 @@ PI_VERSION = "1.6.0"
 # The date of the last `update`; until there was one, this.
 FIRST_GENERATION = "0"
 
+# In the place of a digest that no registry has confirmed.
+UNPINNED = "UNPINNED"
+
 # Where Node's archive comes from.
 TARBALL = "tarball"
 NPM = "npm"
@@ -166,7 +169,8 @@ class PinnedBase(NamedTuple):
     A base image with the digest that it stood for.
 
     `source` is what FROM names; `digest` the platform's manifest, or for a bootstrapped base the hash of its one
-    layer; `index_digest` the multi-architecture index that it was found in, if there was one.
+    layer; `index_digest` the multi-architecture index that it was found in, if there was one. `time` is when the
+    registry last said so, `tried` when it was last asked and did not answer; `unpinned` where none ever did.
     """
 
     reference: str
@@ -175,6 +179,8 @@ class PinnedBase(NamedTuple):
     index_digest: str = ""
     time: str = ""
     generation: str = FIRST_GENERATION
+    tried: str = ""
+    unpinned: bool = False
 
 
 class NodePin(NamedTuple):
@@ -237,7 +243,7 @@ def node_package(platform: str) -> str:
 def list_inputs(role: str, inputs: ImageInputs, containerfile: str) -> dict[str, object]:
     """Everything that decides one image, as the label `aisb.inputs` keeps it: the answer to "why was this built?"."""
     common: dict[str, object] = {
-        "base": inputs.base.digest,
+        "base": f"{UNPINNED} {inputs.base.digest}" if inputs.base.unpinned else inputs.base.digest,
         "containerfile": _sha256(containerfile.encode()),
         "files": [[file.path, f"{file.mode:04o}", _sha256(file.data)] for file in inputs.files(role)],
         "generation": inputs.base.generation,
@@ -268,7 +274,7 @@ def image_name(role: str, listed: dict[str, object]) -> str:
 def labels(role: str, inputs: ImageInputs, listed: dict[str, object]) -> tuple[tuple[str, str], ...]:
     """What an image says about itself, sorted."""
     common = {
-        "aisb.base-digest": inputs.base.digest,
+        "aisb.base-digest": UNPINNED if inputs.base.unpinned else inputs.base.digest,
         "aisb.base-ref": inputs.base.reference,
         "aisb.generation": inputs.base.generation,
         "aisb.inputs": inputs_label(listed),

@@ -51,6 +51,7 @@ from aisb.render.images import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from aisb.domain.images import PinnedBase
     from aisb.effects.lending import Lent
 
 _BUILD_SECONDS = 3600.0
@@ -61,10 +62,15 @@ _WHAT = {SANDBOX: "the sandbox image", GATE: "the gate image"}
 
 
 class BuildRequest(NamedTuple):
-    """What to build, and a file of extra certificates to trust while building, by its whole path."""
+    """
+    What to build, and a file of extra certificates to trust while building, by its whole path.
+
+    `base` is what to build on in the place of what is recorded.
+    """
 
     spec: ImageSpec
     ca_bundle: str = ""
+    base: PinnedBase | None = None
 
 
 def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
@@ -73,11 +79,11 @@ def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
 
     Builds what is missing and nothing else. Raises Unavailable when the base, Node or a build cannot be had.
     """
-    known = known_inputs(shop.directories.cache, request.spec)
+    known = known_inputs(shop.directories.cache, request.spec, request.base)
     if known and all(shop.has_image(name) for name in image_names(known)):
         return image_names(known)
     lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
-    base = need_base(shop, request.spec, lent)
+    base = need_base(shop, request.spec, lent, request.base)
     node = need_node(shop, request.spec, lent, base)
     inputs = read_inputs(request.spec, base, node)
     for role in (SANDBOX, GATE):

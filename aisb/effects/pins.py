@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from aisb.domain.base_image import BOOTSTRAP, parse_base_image
+from aisb.domain.freshness import TIME
 from aisb.domain.images import (
     NODE_PLATFORMS,
     NODE_VERSION,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9._:/-]*[:@][A-Za-z0-9._:-]+")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_GENERATION = re.compile(r"0|\d{4}-\d{2}-\d{2}")
+_GENERATION = re.compile(r"0|\d{4}-\d{2}-\d{2}(?:\.[1-9]\d*)?")
+_MOMENT = re.compile(f"|{TIME.pattern}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _ORIGIN = re.compile(f"{NPM}|{TARBALL}")
@@ -56,6 +58,9 @@ def read_base_pin(cache: str, base: BaseImage) -> PinnedBase | None:
         _need(_SOURCE, pin.source)
         _need(_DIGEST, pin.digest)
         _need(_GENERATION, pin.generation)
+        for moment in (pin.time, pin.tried):
+            _need(_MOMENT, moment)
+        pin = pin._replace(unpinned=bool(pin.unpinned))
     except (TypeError, ValueError):
         return None
     # The same image may have been asked for by another text: what is shown is today's.
@@ -84,9 +89,15 @@ def write_node_pin(cache: str, platform: str, pin: NodePin) -> None:
 
 
 def read_pins(cache: str, base_image: str) -> str:
-    """A text that changes when one of the records that decide an image does: cheap enough for every start."""
-    paths = (base_pin_path(cache, parse_base_image(base_image)), node_pin_path(cache, this_platform()))
-    return hashlib.sha256(b"\0".join(read_if_there(path) or b"-" for path in paths)).hexdigest()
+    """
+    A text that changes when the records that decide an image do: cheap enough for every start.
+
+    When the registry was last asked decides nothing.
+    """
+    pin = read_base_pin(cache, parse_base_image(base_image))
+    decides = json.dumps(pin._replace(time="", tried="") if pin else None).encode()
+    node = read_if_there(node_pin_path(cache, this_platform())) or b"-"
+    return hashlib.sha256(b"\0".join((decides, node))).hexdigest()
 
 
 def this_platform() -> str:

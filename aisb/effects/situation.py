@@ -9,14 +9,15 @@ import stat
 from typing import TYPE_CHECKING
 
 from aisb.assets import asset_path, package_path
-from aisb.domain.base_image import parse_base_image
+from aisb.domain.base_image import REGISTRY, parse_base_image
 from aisb.domain.certificates import find_certificates
+from aisb.domain.freshness import is_due, is_stale, stale_words
 from aisb.domain.images import ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.host import host_addresses, name_servers
-from aisb.effects.pins import read_pins
+from aisb.effects.pins import read_base_pin, read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
 from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
 from aisb.effects.state import volumes_directory
@@ -226,6 +227,7 @@ def spec_of(question: Question) -> ImageSpec:
 def need_plan(question: Question, shop: Workshop) -> Plan:
     """The plan that answers the question, with the images that it names in podman's store."""
     cache = shop.directories.cache
+    _keep_fresh(question, shop)
     plan = find_plan(cache, _pinned(question, cache))
     if plan is None:
         from aisb.effects.make_plan import make_plan
@@ -239,6 +241,21 @@ def need_plan(question: Question, shop: Workshop) -> Plan:
         need_images(question, shop)
         note_images(cache, plan)
     return plan
+
+
+def _keep_fresh(question: Question, shop: Workshop) -> None:
+    """Ask again what the base stands for where its record has outlived its time, or say how old it is."""
+    base = parse_base_image(question.wanted.base_image)
+    pin = read_base_pin(shop.directories.cache, base) if base.kind == REGISTRY and not base.digest else None
+    if pin is None or not is_stale(pin, shop.freshness, shop.now):
+        return
+    if is_due(pin, shop.freshness, shop.now):
+        from aisb.effects.build import BuildRequest
+        from aisb.effects.refresh import refresh_base
+
+        refresh_base(shop, BuildRequest(spec_of(question), question.wanted.ca_bundle))
+    else:
+        shop.report.note(f"note: {stale_words(pin, shop.now)}")
 
 
 def _pinned(question: Question, cache: str) -> Question:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command
-from aisb.errors import Unavailable
+from aisb.errors import CommandError, Unavailable
 
 if TYPE_CHECKING:
     from aisb.domain.base_image import BaseImage
@@ -26,15 +26,19 @@ class Resolved(NamedTuple):
     index_digest: str = ""
 
 
-def resolve(shop: Workshop, base: BaseImage, platform: str) -> Resolved:
-    """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer."""
+def resolve(shop: Workshop, base: BaseImage, platform: str, seconds: float = _SECONDS) -> Resolved:
+    """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer in time."""
     skopeo = shop.need_program("skopeo", f"it asks the registry what {base.text} is")
     command = Command(
-        argv=(skopeo, "--command-timeout", f"{_SECONDS:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
-        timeout_seconds=_SECONDS + 5,
+        argv=(skopeo, "--command-timeout", f"{seconds:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
+        # It ends itself in time, and can say why then.
+        timeout_seconds=seconds + 0.5,
         environment=shop.network,
     )
-    finished = shop.runner.run(command)
+    try:
+        finished = shop.runner.run(command)
+    except CommandError as error:
+        raise Unavailable(f"{base.text} could not be looked up: no answer in {seconds:.0f} s", hint=_hint()) from error
     if finished.code != 0:
         raise Unavailable(f"{base.text} could not be looked up: {_reason(finished)}", hint=_hint())
     return read_manifest(base, finished.stdout, platform)
