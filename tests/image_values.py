@@ -30,6 +30,7 @@ def make_inputs(
     install: tuple[str, ...] = (),
     sandbox_files: tuple[ContextFile, ...] = FILES,
     gate_files: tuple[ContextFile, ...] = FILES,
+    fragment: str = "",
 ) -> ImageInputs:
     """Inputs of both images."""
-    return ImageInputs(base, node, platform, install, sandbox_files, gate_files)
+    return ImageInputs(base, node, platform, install, sandbox_files, gate_files, fragment)

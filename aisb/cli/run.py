@@ -27,9 +27,16 @@ from aisb.effects.repositories import user_git_files
 from aisb.effects.run import Ended, Job, run_job
 from aisb.effects.session import process_start
 from aisb.effects.shield import Wishes
-from aisb.effects.situation import deciding_directories, found_around, look_around, need_plan, resolve_project
+from aisb.effects.situation import (
+    deciding_directories,
+    found_around,
+    look_around,
+    need_plan,
+    read_fragment,
+    resolve_project,
+)
 from aisb.effects.sources import Sources, Wish, read_sources
-from aisb.effects.state import directories, volumes_directory
+from aisb.effects.state import directories, preview_directories, volumes_directory
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
@@ -162,7 +169,14 @@ def _run(
     unkept = unkept_limits(request, host)
     clock.mark("host")
     shop = Workshop(
-        host.podman, where, os.environ, runner, progress(request), time.time(), freshness=parse_freshness(os.environ)
+        host.podman,
+        where,
+        os.environ,
+        runner,
+        progress(request),
+        time.time(),
+        freshness=parse_freshness(os.environ),
+        may_fetch=request.may_fetch,
     )
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
@@ -344,8 +358,14 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
         project=project,
         network=network,
         ca_origin=request.origin("ca-bundle"),
+        fragment=fragment_of(request.wanted.customize, project, request.origin("customize")),
         home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
     )
+
+
+def fragment_of(path: str, project: str, origin: str) -> str:
+    """The user's own part of the Containerfile: by its flag, or as it lies beside the configuration."""
+    return read_fragment(path, f"{preview_directories(os.environ).config}/Containerfile", project, origin)
 
 
 def with_proxy(question: Question, request: Request) -> Question:

@@ -55,9 +55,9 @@ def is_stale(pin: PinnedBase, freshness: Freshness, now: float) -> bool:
     """
     Whether the record has outlived its time, or comes from the future. What was never confirmed is stale at once.
 
-    With a time of -1 nothing is.
+    With a time of -1 nothing is, nor what somebody went back to.
     """
-    if freshness.ttl_days == FOREVER:
+    if freshness.ttl_days == FOREVER or pin.held:
         return False
     return pin.unpinned or not stamp(now - freshness.ttl_days * _DAY) <= pin.time <= stamp(now)
 

@@ -21,7 +21,10 @@ GATE = "gate"
 REPOSITORY = {SANDBOX: "localhost/aisb-sandbox", GATE: "localhost/aisb-gate"}
 BASE_REPOSITORY = "localhost/aisb-base"
 
-NODE_VERSION = "22.23.3"
+# Node's lines that can be asked for, each with the version that this release of aisb was tried with.
+NODE_VERSIONS = {"22": "22.23.3", "24": "24.22.3"}
+NODE_LINE = "22"
+NODE_VERSION = NODE_VERSIONS[NODE_LINE]
 NPM_VERSION = "11.21.2"
 HARNESS = "pi"
 PI_PACKAGE = "@earendil-works/pi-coding-agent"
@@ -156,12 +159,17 @@ PROGRAMS = {SANDBOX: SANDBOX_PROGRAMS, GATE: GATE_PROGRAMS}
 
 
 class ImageSpec(NamedTuple):
-    """What was asked for: the base, packages beyond the usual, and where Node shall come from ("" for either)."""
+    """
+    What was asked for: the base, packages beyond the usual, where Node shall come from ("" for either) and its line,
+    and the user's own part of the Containerfile.
+    """
 
     base: BaseImage
     platform: str
     install: tuple[str, ...] = ()
     node_origin: str = ""
+    node_line: str = NODE_LINE
+    fragment: str = ""
 
 
 class PinnedBase(NamedTuple):
@@ -170,7 +178,8 @@ class PinnedBase(NamedTuple):
 
     `source` is what FROM names; `digest` the platform's manifest, or for a bootstrapped base the hash of its one
     layer; `index_digest` the multi-architecture index that it was found in, if there was one. `time` is when the
-    registry last said so, `tried` when it was last asked and did not answer; `unpinned` where none ever did.
+    registry last said so, `tried` when it was last asked and did not answer; `unpinned` where none ever did, `held`
+    where somebody went back to it. `node` and `agent` are the versions that the last update found, "" before one.
     """
 
     reference: str
@@ -181,6 +190,9 @@ class PinnedBase(NamedTuple):
     generation: str = FIRST_GENERATION
     tried: str = ""
     unpinned: bool = False
+    held: bool = False
+    node: str = ""
+    agent: str = ""
 
 
 class NodePin(NamedTuple):
@@ -208,6 +220,7 @@ class ImageInputs(NamedTuple):
     install: tuple[str, ...]
     sandbox_files: tuple[ContextFile, ...]
     gate_files: tuple[ContextFile, ...]
+    fragment: str = ""
 
     def files(self, role: str) -> tuple[ContextFile, ...]:
         """The files of one image's context."""
@@ -235,6 +248,41 @@ def parse_node_origin(text: str, origin: str = "--node-source") -> str:
     return text
 
 
+def parse_node_line(text: str, origin: str = "--node") -> str:
+    """A line of Node's, the usual one for an empty text. Raises UsageError with where the text was written."""
+    if text and text not in NODE_VERSIONS:
+        raise UsageError(f"{origin} {text!r} is no line of Node", hint=f"write: {' or '.join(NODE_VERSIONS)}")
+    return text or NODE_LINE
+
+
+def node_version(line: str, base: PinnedBase | None) -> str:
+    """Node's version: what the last update found of that line, or this release's own where that is newer."""
+    return _newest(NODE_VERSIONS[line], base.node if base else "")
+
+
+def agent_version(base: PinnedBase) -> str:
+    """The agent's version, likewise."""
+    return _newest(PI_VERSION, base.agent)
+
+
+def _newest(own: str, found: str) -> str:
+    """The newer of two versions; one of another major version is not asked for any more."""
+    if not found or found.partition(".")[0] != own.partition(".")[0]:
+        return own
+    return max(own, found, key=version_key)
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """What versions of the form 1.2.3 are compared by."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def next_generation(known: str, today: str) -> str:
+    """The generation that an update starts: its date, and a number where that day has had one."""
+    date, _, number = known.partition(".")
+    return f"{today}.{int(number or 1) + 1}" if date == today else today
+
+
 def node_package(platform: str) -> str:
     """npm's package that holds Node's binary for this platform."""
     return f"node-{NODE_PLATFORMS[platform]}"
@@ -252,13 +300,18 @@ def list_inputs(role: str, inputs: ImageInputs, containerfile: str) -> dict[str,
     }
     if role == GATE:
         return common
-    return common | {
-        "agent": f"{PI_PACKAGE}@{PI_VERSION}",
-        "archives": [list(archive) for archive in inputs.node.archives],
-        "install": list(inputs.install),
-        "node": inputs.node.version,
-        "npm": NPM_VERSION,
-    }
+    own = {"fragment": _sha256(inputs.fragment.encode())} if inputs.fragment else {}
+    return (
+        common
+        | own
+        | {
+            "agent": f"{PI_PACKAGE}@{agent_version(inputs.base)}",
+            "archives": [list(archive) for archive in inputs.node.archives],
+            "install": list(inputs.install),
+            "node": inputs.node.version,
+            "npm": NPM_VERSION,
+        }
+    )
 
 
 def inputs_label(listed: dict[str, object]) -> str:
@@ -278,16 +331,33 @@ def labels(role: str, inputs: ImageInputs, listed: dict[str, object]) -> tuple[t
         "aisb.base-ref": inputs.base.reference,
         "aisb.generation": inputs.base.generation,
         "aisb.inputs": inputs_label(listed),
+        "aisb.pins": pins_label(inputs),
         "aisb.role": role,
     }
     agent = {
         "aisb.harness": HARNESS,
-        "aisb.harness-version": PI_VERSION,
+        "aisb.harness-version": agent_version(inputs.base),
         "aisb.node": inputs.node.version,
         "aisb.pi-package": PI_PACKAGE,
-        "aisb.pi-version": PI_VERSION,
+        "aisb.pi-version": agent_version(inputs.base),
     }
     return tuple(sorted((common | (agent if role == SANDBOX else {})).items()))
+
+
+def oci_annotations(role: str, inputs: ImageInputs) -> tuple[tuple[str, str], ...]:
+    """The same in the words of the OCI image specification, for tools that know nothing of aisb."""
+    return (
+        ("org.opencontainers.image.base.digest", UNPINNED if inputs.base.unpinned else inputs.base.digest),
+        ("org.opencontainers.image.base.name", inputs.base.reference),
+        ("org.opencontainers.image.title", f"aisb {role}"),
+        ("org.opencontainers.image.version", inputs.base.generation),
+    )
+
+
+def pins_label(inputs: ImageInputs) -> str:
+    """The records that an image was made from: on another machine they are its only ones."""
+    base = inputs.base._replace(tried="", held=False)
+    return json.dumps({"base": base._asdict(), "node": inputs.node._asdict()}, sort_keys=True, separators=(",", ":"))
 
 
 def _sha256(data: bytes) -> str:

@@ -33,6 +33,8 @@ class Wanted(NamedTuple):
     no_gate: bool = False
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
+    node_line: str = ""
+    customize: str = ""
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

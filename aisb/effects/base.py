@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from aisb.domain.base_image import BOOTSTRAP, LOCAL
 from aisb.domain.freshness import stamp
 from aisb.domain.images import PinnedBase
+from aisb.domain.registry_mirror import VARIABLE as MIRROR
+from aisb.domain.registry_mirror import at_mirror, parse_registry_mirror
 from aisb.effects.bootstrap import bootstrap
 from aisb.effects.pins import base_pin_path, read_base_pin, write_base_pin
 from aisb.effects.process import Command, run_ok
@@ -60,7 +62,7 @@ def look_up(
     if base.kind == LOCAL:
         return _of_store(shop, base, known)
     with step(shop.report, f"looking up {base.text}"):
-        resolved = resolve(shop, base, spec.platform, seconds)
+        resolved = resolve(shop, at_mirror(base, _mirror(shop)), spec.platform, seconds)
     return _pin(shop, base, f"{base.name}@{resolved.digest}", resolved.digest, resolved.index_digest, known)
 
 
@@ -98,8 +100,23 @@ def _first(shop: Workshop, spec: ImageSpec, lent: Lent) -> PinnedBase:
 def _fetched(shop: Workshop, spec: ImageSpec, pin: PinnedBase) -> PinnedBase:
     if not shop.has_image(pin.source):
         with step(shop.report, f"fetching {spec.base.text}"):
-            _pull(shop, pin.source)
+            _pull_by_mirror(shop, spec.base, pin)
     return pin
+
+
+def _mirror(shop: Workshop) -> str:
+    return parse_registry_mirror(shop.environ.get(MIRROR, ""))
+
+
+def _pull_by_mirror(shop: Workshop, base: BaseImage, pin: PinnedBase) -> None:
+    """Fetch what was pinned; from a mirror it gets the name that it has everywhere, which the tags depend on."""
+    mirrored = at_mirror(base, _mirror(shop))
+    if mirrored == base:
+        _pull(shop, pin.source)
+        return
+    source = f"{mirrored.name}@{pin.digest}"
+    _pull(shop, source)
+    run_ok(shop.runner, shop.podman_command("tag", source, f"{base.name}:aisb-{pin.digest[7:19]}"))
 
 
 def _pull(shop: Workshop, source: str) -> None:
@@ -128,4 +145,4 @@ def _pin(
     shop: Workshop, base: BaseImage, source: str, digest: str, index: str = "", known: PinnedBase | None = None
 ) -> PinnedBase:
     pin = PinnedBase(reference=base.text, source=source, digest=digest, index_digest=index, time=stamp(shop.now))
-    return pin._replace(generation=known.generation) if known else pin
+    return pin._replace(generation=known.generation, node=known.node, agent=known.agent) if known else pin

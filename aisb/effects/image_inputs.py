@@ -24,6 +24,7 @@ def read_inputs(spec: ImageSpec, base: PinnedBase, node: NodePin) -> ImageInputs
         install=spec.install,
         sandbox_files=_files(PROGRAMS[SANDBOX], sandbox_entrypoint()),
         gate_files=_files(PROGRAMS[GATE], gate_entrypoint()),
+        fragment=spec.fragment,
     )
 
 
@@ -34,7 +35,7 @@ def known_inputs(cache: str, spec: ImageSpec, chosen: PinnedBase | None = None) 
     None where the base, unless one was `chosen`, or Node was never looked up, so that a build has to come first.
     """
     base = chosen or read_base_pin(cache, spec.base)
-    node = read_node_pin(cache, spec)
+    node = read_node_pin(cache, spec, base)
     return read_inputs(spec, base, node) if base and node else None
 
 

@@ -13,7 +13,7 @@ from aisb.domain.freshness import is_due, stale_words, stamp
 from aisb.effects.base import look_up
 from aisb.effects.build import build_images
 from aisb.effects.lending import read_lent
-from aisb.effects.pins import base_pin_path, read_base_pin, write_base_pin
+from aisb.effects.pins import base_pin_path, read_base_pin, replace_base_pin, write_base_pin
 from aisb.effects.workshop import alone
 from aisb.errors import Unavailable
 
@@ -39,7 +39,10 @@ def refresh_base(shop: Workshop, request: BuildRequest) -> None:
             shop.report.note(f"note: {error.message}")
             shop.report.note(f"note: {stale_words(known, shop.now)}")
             found = known._replace(tried=stamp(shop.now))
-        write_base_pin(shop.directories.cache, base, found)
+        if found.digest == known.digest:
+            write_base_pin(shop.directories.cache, base, found)
+        else:
+            replace_base_pin(shop.directories.cache, base, found)
 
 
 def _refreshed(shop: Workshop, request: BuildRequest, known: PinnedBase) -> PinnedBase:

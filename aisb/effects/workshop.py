@@ -29,7 +29,8 @@ class Workshop(NamedTuple):
     """
     The world as a build sees it. `environ` is the user's: proxies and npm's settings are read from it.
 
-    `now` is the time that a record gets and is judged by, in seconds since 1970.
+    `now` is the time that a record gets and is judged by, in seconds since 1970. Unless it `may_fetch`, a registry is
+    not asked and nothing is built.
     """
 
     podman: str
@@ -40,6 +41,7 @@ class Workshop(NamedTuple):
     now: float
     search_path: str = SAFE_PATH
     freshness: Freshness = Freshness()
+    may_fetch: bool = True
 
     @property
     def proxies(self) -> dict[str, str]:
