@@ -29,6 +29,8 @@ def update_verb(flags: ImageFlags, *, check: bool, as_json: bool, rollback: bool
     if as_json and not check:
         raise UsageError("--json has a meaning with --check alone", hint="add: --check")
     request, shop = images_meant(flags)
+    if not (shop.may_fetch or rollback):
+        raise Unavailable("nothing may be looked up (--pull=never)", hint="leave one of the two out")
     if check:
         found = check_updates(shop, request)
         answer(found_as_json(found) if as_json else "".join(f"{line}\n" for line in lines(found)))

@@ -147,6 +147,7 @@ def update(
     node: str = _NODE,  # noqa: ARG001
     node_source: str = _NODE_SOURCE,  # noqa: ARG001
     ca_bundle: str = _CA_BUNDLE,  # noqa: ARG001
+    pull: str = _PULL,  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
     quiet: bool = _QUIET,  # noqa: ARG001
 ) -> int:
