@@ -91,6 +91,7 @@ def test_what_is_no_time_is_refused(environ: dict[str, str]) -> None:
         pytest.param(REGISTRY._replace(time=stamp(NOW - 7 * DAY)), Freshness(), False, False, id="the last moment"),
         pytest.param(REGISTRY._replace(time=stamp(NOW - 7 * DAY - 1)), Freshness(), True, True, id="a second later"),
         pytest.param(OLD, Freshness(-1), False, False, id="for ever"),
+        pytest.param(OLD._replace(held=True), Freshness(), False, False, id="gone back to"),
         pytest.param(OLD, Freshness(30), False, False, id="a longer time"),
         pytest.param(REGISTRY._replace(time=stamp(NOW - 1)), Freshness(0), True, True, id="no time at all"),
         pytest.param(OLD, Freshness(automatic=False), True, False, id="not by itself"),

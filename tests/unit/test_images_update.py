@@ -70,6 +70,7 @@ class World(FakeRunner):
         self.images: dict[str, dict[str, str]] = {}
         self.manifests: dict[str, str] = {}
         self.in_use: set[str] = set()
+        self.builds_fail = False
         self.removed: list[str] = []
         self._labels: dict[str, str] = {}
 
@@ -94,6 +95,7 @@ class World(FakeRunner):
                 on_line(line)
         elif "build" in command.argv:
             self._build(command.argv)
+            return 1 if self.builds_fail else 0
         elif "pull" in command.argv:
             self.images[command.argv[-1]] = {}
         return 0
@@ -276,6 +278,18 @@ def test_an_update_that_fails_leaves_everything(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="debian:trixie could not be looked up: connection refused"):
         update(shop, REQUEST)
     assert (read_base_pin(shop.directories.cache, DEBIAN), names_now(shop)) == (PINNED, old)
+
+
+def test_an_update_that_cannot_be_built_leaves_everything(tmp_path: Path) -> None:
+    """The record changes after both images are there, and not before."""
+    world = World(OTHER_DIGEST)
+    shop, _, old = built(tmp_path, world)
+    world.builds_fail = True
+
+    with pytest.raises(Unavailable, match="could not be built"):
+        update(shop, REQUEST)
+    assert (read_base_pin(shop.directories.cache, DEBIAN), names_now(shop)) == (PINNED, old)
+    assert read_previous_pin(shop.directories.cache, DEBIAN) is None
 
 
 def test_a_first_update_is_a_first_build(tmp_path: Path) -> None:

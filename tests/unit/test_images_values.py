@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from aisb.domain.base_image import BaseImage, parse_base_image
-from aisb.domain.images import next_generation, parse_node_line, parse_node_origin, parse_platform
+from aisb.domain.images import (
+    GATE_PACKAGES,
+    SANDBOX_PACKAGES,
+    next_generation,
+    parse_node_line,
+    parse_node_origin,
+    parse_platform,
+)
 from aisb.domain.packages import parse_packages
 from aisb.errors import Unavailable, UsageError
 
@@ -131,6 +140,14 @@ def test_one_package_in_two_versions_is_refused() -> None:
     """There is no telling which one was meant."""
     with pytest.raises(UsageError, match=r"--install names jq twice: jq and jq=1\.7\*"):
         parse_packages(["jq=1.7*", "jq"])
+
+
+def test_every_package_of_an_image_has_that_name_in_ubuntu_too() -> None:
+    """By a recorded list: no test can ask Ubuntu's archive."""
+    with open(os.path.join(os.path.dirname(__file__), "../recorded/ubuntu-24.04-packages"), encoding="utf-8") as file:
+        known = {line.split()[1] for line in file if not line.startswith("#")}
+
+    assert {*SANDBOX_PACKAGES, *GATE_PACKAGES} - known == set()
 
 
 def test_a_machine_without_a_node_is_named() -> None:
