@@ -31,6 +31,9 @@ later() {{ $python $place/tools/later.py "$@"; }}
 cat >tools/later.py <<'PROGRAM'
 {outside("later")}
 PROGRAM
+cat >tools/move.py <<'PROGRAM'
+{outside("move_tag")}
+PROGRAM
 """
 # What was built on the reference, and the bases that were fetched for it; not what they are made of.
 END = """
@@ -65,7 +68,7 @@ aisb -q --base-image $reference --no-cwd --net none -- true; echo "young: $?"
 record | field time | cmp - t0 && echo "the record is as it was"
 later 8 --base-image $reference --no-cwd --net none -- true 2>said; echo "old: $?"; grep -c "looking up $reference" said
 record | field time >t1; [ "$(cat t1)" ">" "$(cat t0)" ] && echo "believed from then on"
-podman push -q --compression-format zstd $base $reference || exit 4
+python3 tools/move.py || exit 4
 before=$(record | field digest)
 later 16 --base-image $reference --no-cwd --net none -- true 2>said; echo "moved: $?"
 grep -o "$reference has moved from $(echo $before | cut -c 1-19) to sha256:" said
