@@ -22,7 +22,7 @@ from aisb.effects.image_inputs import known_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.look import packages_of
 from aisb.effects.node_mirror import NoMirror, find_newest, parse_mirror
-from aisb.effects.node_npm import throw_away
+from aisb.effects.node_npm import Step, throw_away
 from aisb.effects.own_folder import own_folder
 from aisb.effects.pins import read_base_pin
 from aisb.effects.progress import step
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 _SECONDS = 300.0
+# npm waits 70 s otherwise before it says that there is no network.
+_IMPATIENT = (("npm_config_fetch_retries", "0"), ("npm_config_fetch_timeout", "30000"))
 _NOT_BUILT = "the images are not built yet: aisb build"
 _SQUID = "squid-openssl"
 
@@ -43,16 +45,19 @@ _SQUID = "squid-openssl"
 def check_updates(shop: Workshop, request: BuildRequest) -> dict[str, Found]:
     """Each of ITEMS, in their order."""
     lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
-    base = _base(shop, request.spec, lent)
+    return {"base": _base(shop, request.spec, lent), **check_contents(shop, request, lent)}
+
+
+def check_contents(shop: Workshop, request: BuildRequest, lent: Lent) -> dict[str, Found]:
+    """Each of ITEMS but the base."""
     inputs = known_inputs(shop.directories.cache, request.spec)
     if inputs is None or not all(shop.has_image(name) for name in image_names(inputs)):
         unbuilt = Found(UNKNOWN, reason=_NOT_BUILT)
-        return {"base": base, "packages": unbuilt, "node": unbuilt, "harness": unbuilt, "squid": unbuilt}
+        return {"packages": unbuilt, "node": unbuilt, "harness": unbuilt, "squid": unbuilt}
     names = image_names(inputs)
     looked = _look_inside(shop, request.spec, lent, names.sandbox)
     squid = next((package.version for package in packages_of(shop, names.gate) if package.name == _SQUID), "")
     return {
-        "base": base,
         "packages": _packages(looked, inputs.base.generation),
         "node": _node(shop, request.spec, lent, inputs, looked),
         "harness": _by_npm(looked, _agent_asked(), agent_version(inputs.base)),
@@ -82,14 +87,14 @@ def _look_inside(shop: Workshop, spec: ImageSpec, lent: Lent, sandbox: str) -> L
         lines.append(line)
         shop.report.tick()
 
-    words = ("newer", _node_asked(spec), _agent_asked())
+    asked = Step(("newer", _node_asked(spec), _agent_asked()), _IMPATIENT, _SECONDS)
     with (
         step(shop.report, "asking apt and npm what is newer, in a throw-away container"),
         own_folder(f"{shop.directories.cache}/fetching") as folder,
         lend(shop, lent) as secrets,
         hold(folder, shop.report.note),
     ):
-        command = throw_away(shop, sandbox, words, folder, dict(secrets), _SECONDS)
+        command = throw_away(shop, sandbox, asked, folder, dict(secrets))
         try:
             code = shop.runner.stream(command, on_line, shop.report.tick)
         except Unavailable as error:

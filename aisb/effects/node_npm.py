@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.assets import asset_path
 from aisb.domain.images import NPM, NPM_VERSION, NodePin, PinnedBase, node_package, node_version
@@ -58,7 +58,7 @@ def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: s
             code = shop.runner.stream(_host_npm(shop, npm, packages, folder, secrets), on_line, shop.report.tick)
         else:
             with hold(folder, shop.report.note):
-                command = throw_away(shop, base.source, ("fetch", *packages), folder, secrets)
+                command = throw_away(shop, base.source, Step(("fetch", *packages)), folder, secrets)
                 code = shop.runner.stream(command, on_line, shop.report.tick)
     if code != 0:
         raise Unavailable(f"npm could not fetch {' and '.join(packages)}", hint="\n".join(lines[-20:]))
@@ -78,12 +78,19 @@ def _host_npm(shop: Workshop, npm: str, packages: tuple[str, ...], folder: str, 
     return Command(argv=(npm, *arguments), timeout_seconds=_SECONDS, environment={**shop.proxies, **extra}, cwd=folder)
 
 
-def container_argv(podman: str, image: str, words: tuple[str, ...], mounts: tuple[Mount, ...]) -> tuple[str, ...]:
+def container_argv(
+    podman: str,
+    image: str,
+    words: tuple[str, ...],
+    mounts: tuple[Mount, ...],
+    variables: tuple[tuple[str, str], ...] = (),
+) -> tuple[str, ...]:
     """podman's argv for a step of the setup that changes no image, in a container that is gone afterwards."""
     return (
         podman, "run", "--rm", "--pull=never", "--log-driver", "none", "--security-opt", "label=disable",
         "--tmpfs", "/run/aisb-scratch",
         *(f"--mount={mount.option()}" for mount in mounts),
+        *(f"--env={name}={value}" for name, value in variables),
         "--workdir", "/run/aisb-fetched",
         "--user", "0",
         "--entrypoint", "/bin/sh",
@@ -92,9 +99,15 @@ def container_argv(podman: str, image: str, words: tuple[str, ...], mounts: tupl
     )  # fmt: skip
 
 
-def throw_away(
-    shop: Workshop, image: str, words: tuple[str, ...], folder: str, secrets: dict[str, str], seconds: float = _SECONDS
-) -> Command:
+class Step(NamedTuple):
+    """A step of the setup with its arguments, variables for npm, and how long it may take."""
+
+    words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    seconds: float = _SECONDS
+
+
+def throw_away(shop: Workshop, image: str, step: Step, folder: str, secrets: dict[str, str]) -> Command:
     """
     A step of the setup in a container with what the host lends, whose working directory is `folder`.
 
@@ -106,5 +119,5 @@ def throw_away(
         Mount(folder, "/run/aisb-fetched", read_only=False),
         *(Mount(path, f"/run/secrets/{name}", read_only=True) for name, path in secrets.items()),
     )
-    argv = DETACHED + container_argv(shop.podman, image, words, mounts)
-    return Command(argv=argv, timeout_seconds=seconds, environment=shop.proxies)
+    argv = DETACHED + container_argv(shop.podman, image, step.words, mounts, step.variables)
+    return Command(argv=argv, timeout_seconds=step.seconds, environment=shop.proxies)

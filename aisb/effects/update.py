@@ -16,7 +16,7 @@ from aisb.domain.manifest import changes
 from aisb.domain.updates import NEWER
 from aisb.effects.base import look_up
 from aisb.effects.build import build_images
-from aisb.effects.check_updates import check_updates
+from aisb.effects.check_updates import check_contents
 from aisb.effects.image_inputs import known_inputs
 from aisb.effects.lending import read_lent
 from aisb.effects.look import images_labelled, packages_of
@@ -58,8 +58,10 @@ def update(shop: Workshop, request: BuildRequest) -> Updated:
     with _alone(shop, request):
         known = read_base_pin(shop.directories.cache, request.spec.base)
         before = _built(shop, request, known)
-        found = check_updates(shop, request) if before else {}
-        base = _next(shop, request, known, found)
+        lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
+        # First, for where nobody answers everything else would be in vain.
+        base = look_up(shop, request.spec, lent, known)
+        base = _next(shop, base, check_contents(shop, request, lent) if before else {})
         names = build_images(request._replace(base=base), shop)
         replace_base_pin(shop.directories.cache, request.spec.base, base)
         changed = _changed(shop, before, names) if before else None
@@ -117,9 +119,8 @@ def _built(shop: Workshop, request: BuildRequest, base: PinnedBase | None) -> Im
     return names if names and all(shop.has_image(name) for name in names) else None
 
 
-def _next(shop: Workshop, request: BuildRequest, known: PinnedBase | None, found: dict[str, Found]) -> PinnedBase:
-    lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
-    base = look_up(shop, request.spec, lent, known)
+def _next(shop: Workshop, base: PinnedBase, found: dict[str, Found]) -> PinnedBase:
+    """What the next generation is built on: the base, with its date and the versions that were found to be newer."""
     newer = {name: item.newest for name, item in found.items() if item.state == NEWER}
     return base._replace(
         generation=next_generation(base.generation, stamp(shop.now)[:10]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,10 +124,11 @@ def test_what_no_registry_has_confirmed_is_unpinned(lab: Lab) -> None:
     assert result.text.splitlines() == ["0", "1", "UNPINNED", "UNPINNED", "True", "1", "0", "False", "1"], result.errors
 
 
+# The words are the registry client's, which differ from one to the next.
 FAULTS = {
-    "401": "401",
-    "404": "404",
-    "429": "429",
+    "401": "authentication required|unauthorized|401",
+    "404": "manifest unknown|not found|404",
+    "429": "toomanyrequests|too many requests|429",
     "503": "503",
     "elsewhere": "is not offered for linux/",
     "garbage": "is not a manifest",
@@ -162,10 +164,11 @@ def test_a_registry_in_trouble_keeps_nobody_from_running(lab: Lab) -> None:
 
     rows = [line.split("|") for line in result.text.splitlines()]
     assert [row[:5] for row in rows] == [[fault, "69", "69", "0", "0"] for fault in FAULTS], result.errors
-    for (fault, reason), row in zip(FAULTS.items(), rows, strict=True):
-        assert reason in row[5], fault
-        assert row[6].startswith("aisb: note: "), fault
-        assert reason in row[6], fault
+    told = [f"{fault}: {text}" for fault, *_, built, ran in rows for text in (built, ran.removeprefix("aisb: note: "))]
+    wanted = [rf"{fault}: .*({words}).*" for fault, words in FAULTS.items() for _ in range(2)]
+    assert [
+        line for line, words in zip(told, wanted, strict=True) if not re.fullmatch(words, line, re.IGNORECASE)
+    ] == []
 
 
 def test_why_says_what_differs_and_builds_nothing(lab: Lab) -> None:

@@ -70,7 +70,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except urllib.error.HTTPError as error:
             self._answer(error.code, error.read(), "application/json")
             return
-        self._answer(200, data, kind, cut="/blobs/" in path)
+        self._answer(200, data, kind, cut=fault == "truncated" and "/blobs/" in path)
 
     def _answer(self, status: int, data: bytes, kind: str, *, cut: bool = False) -> None:
         self.send_response(status)
