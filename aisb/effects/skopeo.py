@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 _SECONDS = 20.0
+_TOO_MANY = "Too many requests"
 _MESSAGE = re.compile(r'level=(?:fatal|error) msg="(?P<message>(?:[^"\\]|\\.)*)"')
 
 
@@ -30,7 +31,16 @@ def resolve(shop: Workshop, base: BaseImage, platform: str, seconds: float = _SE
     """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer in time."""
     skopeo = shop.need_program("skopeo", f"it asks the registry what {base.text} is")
     command = Command(
-        argv=(skopeo, "--command-timeout", f"{seconds:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
+        # It waits and asks again where it is told to come later, and says so in its debugging alone.
+        argv=(
+            skopeo,
+            "--debug",
+            "--command-timeout",
+            f"{seconds:.0f}s",
+            "inspect",
+            "--raw",
+            f"docker://{base.reference}",
+        ),
         # It ends itself in time, and can say why then.
         timeout_seconds=seconds + 0.5,
         environment=shop.network,
@@ -76,6 +86,8 @@ def _for_platform(base: BaseImage, entries: list[dict[str, object]], platform: s
 def _reason(finished: Finished) -> str:
     """The last message that skopeo logged; else the last line of what it said."""
     text = finished.stderr.decode("utf-8", "replace").strip()
+    if _TOO_MANY in text:
+        return "too many requests (429)"
     messages = [match["message"] for match in _MESSAGE.finditer(text)] or text.splitlines()
     return messages[-1].replace('\\"', '"').replace("\\n", " ") if messages else f"skopeo exited {finished.code}"
 

@@ -211,7 +211,8 @@ class Lab:
         running = world.find(host)
         assert running is not None
         argv = registry.command(HOSTS["debian13"].folder, f"{self.name}-outside", running.network("machine"))
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as server:
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing) as server:
             try:
                 assert server.stdout is not None
                 assert server.stdout.readline() == b"ready\n"

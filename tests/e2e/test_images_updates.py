@@ -38,11 +38,11 @@ PROGRAM
 """
 # What was built on the reference, and the bases that were fetched for it; not what they are made of.
 END = """
-for port in 5000 5001; do
-    podman images --filter label=aisb.base-ref=127.0.0.1:$port/aisb-test-base:1 --format '{{.Repository}}:{{.Tag}}' |
+for name in 127.0.0.1:5000/aisb-test-base:1 127.0.0.1:5001/aisb-test-base:1 aisb-test-base:1; do
+    podman images --filter label=aisb.base-ref=$name --format '{{.Repository}}:{{.Tag}}' |
         xargs -r podman rmi -f >/dev/null
 done
-podman images --format '{{.Repository}}:{{.Tag}} {{.Repository}}@{{.Digest}}' | tr ' ' '\n' | grep '^127.0.0.1:500./aisb-test-base' |
+podman images --format '{{.Repository}}:{{.Tag}} {{.Repository}}@{{.Digest}}' | tr ' ' '\n' | grep '/aisb-test-base[:@]' |
     grep -v none | xargs -r podman rmi >/dev/null 2>&1
 """
 
@@ -102,6 +102,25 @@ def test_a_tag_is_believed_for_a_week_and_then_looked_up_again(lab: Lab) -> None
     ], result.errors
 
 
+MIRRORED = """
+podman push -q $base 127.0.0.1:5000/library/aisb-test-base:1 || exit 3
+AISB_REGISTRY_MIRROR=127.0.0.1:5000 aisb build -q --base-image aisb-test-base:1 >names; echo $?
+record | field source | cut -d @ -f 1
+aisb build --base-image aisb-test-base:1 | cmp - names && echo "the same without it"
+AISB_REGISTRY_MIRROR=https://127.0.0.1:5000/ aisb build --base-image aisb-test-base:1; echo $?
+"""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_mirror_stands_in_for_docker_io(lab: Lab) -> None:
+    """What it hands out is built on under the name that it has everywhere."""
+    result = scene(lab, MIRRORED)
+
+    assert result.text.splitlines() == ["0", "docker.io/library/aisb-test-base", "the same without it", "2"], (
+        result.errors
+    )
+
+
 UNPINNED = """
 podman tag $base $reference && skopeo delete docker://$reference 2>/dev/null
 aisb build --base-image $reference 2>said >names; echo $?
@@ -141,7 +160,7 @@ aisb update --base-image $reference >>out 2>>said; updated=$?
 cmp -s out /dev/null && record | cmp -s - kept; same=$?
 $python tools/later.py 8 --base-image $reference --no-cwd --net none -- true >out 2>ran; ran=$?
 sed -i 's/"tried": ".*"/"tried": ""/' own/ai-sandbox/base/*base-1-????????.json
-printf '%s|%s|%s|%s|%s|%s|%s\n' $FAULT $refreshed $updated $same $ran "$(head -n 2 said | tail -n 1)" "$(grep note: ran | head -n 1)"
+printf '%s|%s|%s|%s|%s|%s|%s\n' $FAULT $refreshed $updated $same $ran "$(told said)" "$(told ran)"
 """
 TROUBLE = """
 podman push -q $base $reference || exit 3
@@ -153,7 +172,10 @@ PORT=5001 FAULTS=none SCRIPT='aisb build -q --base-image $reference >/dev/null' 
 cp own/ai-sandbox/base/*base-1-????????.json kept
 PORT=5001 SCRIPT="$PRELUDE$EACH" python3 broken.py
 """
-PRELUDE = "record() { cat own/ai-sandbox/base/*base-1-????????.json; }\n"
+PRELUDE = """
+record() { cat own/ai-sandbox/base/*base-1-????????.json; }
+told() { grep 'aisb: .*aisb-test-base' $1 | grep -v ' s$\|on that first$' | head -n 1; }
+"""
 
 
 @pytest.mark.usefixtures("store")
@@ -254,7 +276,7 @@ def test_inspect_shows_what_the_images_are(lab: Lab) -> None:
 UPDATED = """
 podman push -q $base $reference && aisb build -q --base-image $reference >first || exit 3
 aisb update --check --json --base-image $reference >looked 2>/dev/null
-python3 -c 'import json; print(*(f"{name} {found[\\"state\\"]}" for name, found in json.load(open("looked")).items()))'
+python3 -c 'import json; print(*(name + " " + found["state"] for name, found in json.load(open("looked")).items()))'
 printf 'FROM %s\\nLABEL moved=1\\n' $base | podman build -q -t $reference -f - . >/dev/null && podman push -q $reference || exit 4
 podman rmi $reference >/dev/null
 aisb update --check --base-image $reference 2>/dev/null >looked; echo $?; grep -o '^base *newer' looked

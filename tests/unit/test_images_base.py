@@ -104,6 +104,7 @@ def test_a_registrys_base_is_looked_up_once_and_fetched_by_digest(tmp_path: Path
     assert runner.argvs == [
         (
             f"{tmp_path}/bin/skopeo",
+            "--debug",
             "--command-timeout",
             "20s",
             "inspect",
@@ -125,6 +126,10 @@ def test_a_registrys_base_is_looked_up_once_and_fetched_by_digest(tmp_path: Path
         ),
         ('time="x" level=warning msg="a"\ntime="x" level=fatal msg="toomanyrequests"\n', "toomanyrequests"),
         ("something else\nthe last line\n", "the last line"),
+        (
+            'level=debug msg="Too many requests to x: sleeping for 2 s"\nlevel=fatal msg="context deadline exceeded"\n',
+            "too many requests (429)",
+        ),
         ("", "skopeo exited 1"),
     ],
 )

@@ -166,6 +166,7 @@ def test_a_tag_that_has_not_moved_is_believed_from_now_on(tmp_path: Path) -> Non
     assert runner.argvs == [
         (
             f"{tmp_path}/bin/skopeo",
+            "--debug",
             "--command-timeout",
             "3s",
             "inspect",
