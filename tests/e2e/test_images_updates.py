@@ -174,7 +174,7 @@ PORT=5001 SCRIPT="$PRELUDE$EACH" python3 broken.py
 """
 PRELUDE = """
 record() { cat own/ai-sandbox/base/*base-1-????????.json; }
-told() { grep 'aisb: .*aisb-test-base' $1 | grep -v ' s$\|on that first$' | head -n 1; }
+told() { grep 'aisb: .*aisb-test-base' $1 | grep -v ' s$\\|on that first$' | head -n 1; }
 """
 
 
