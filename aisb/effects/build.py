@@ -86,7 +86,7 @@ def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
     Builds what is missing and nothing else. Raises Unavailable when the base, Node or a build cannot be had.
     """
     known = known_inputs(shop.directories.cache, request.spec, request.base)
-    if known is None and request.base is None:
+    if known is None and request.base is None and not request.no_cache:
         known = adopted_inputs(shop, request.spec)
     if known and not request.no_cache and all(shop.has_image(name) for name in image_names(known)):
         return image_names(known)
