@@ -17,7 +17,7 @@ import pytest
 LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab")
 sys.path.insert(0, LABORATORY)
 
-from laboratory import sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory import registry, sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
 from laboratory.account import environment  # noqa: E402  # as above
 from laboratory.locks import locked  # noqa: E402  # as above
 from laboratory.settings import ACCOUNT, HOME, HOSTS  # noqa: E402  # as above
@@ -271,6 +271,22 @@ class Lab:
     def registry(self) -> None:
         """Start the image registry on the host's 127.0.0.1:5000."""
         subprocess.run((f"{LABORATORY}/registry",), env=os.environ | {"LAB_HOST": self.name}, check=True)
+
+    @contextlib.contextmanager
+    def registry_outside(self) -> Iterator[None]:
+        """An empty image registry on 127.0.0.1:5000 of the network for builds, until the end of the block."""
+        host = HOSTS[self.name]
+        running = world.find(host)
+        assert running is not None
+        argv = registry.command(HOSTS["debian13"].folder, f"{self.name}-outside", running.network("machine"))
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing) as server:
+            try:
+                assert server.stdout is not None
+                assert server.stdout.readline() == b"ready\n"
+                yield
+            finally:
+                server.kill()
 
     def _prepared(
         self, command: str, env: Mapping[str, str] | None, timeout: float
