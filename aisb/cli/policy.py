@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.preview import files_of
 from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
 
+    _Read = tuple[Request, Sources, str, Directories]
+
 # There are such methods, and the gate's answer to them is always no.
 _REFUSED_METHODS = ("CONNECT", "PURGE", "TRACE")
 
@@ -41,12 +42,13 @@ _REFUSED_METHODS = ("CONNECT", "PURGE", "TRACE")
 def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
     """Print the gate's answer; 0 allowed, 1 denied."""
     target = _target(words)
+    read = _read(flags)
     # Under another mode an empty list is no mistake, and the answer is still one.
     try:
-        found = check(need_reach(need_entries(policy_of(flags))), target)
+        found = check(need_reach(need_entries(_policy_of(read))), target)
     except Unavailable:
         # What an image that is not built yet would add can only allow more.
-        found = check(policy_of(flags, without_image=True), target)
+        found = check(_policy_of(read, without_image=True), target)
         if not found.verdict.allowed:
             raise
     answer(check_lines(found))
@@ -76,8 +78,12 @@ def _target(words: Sequence[str]) -> Target:
 
 def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
     """Print the whole policy, as `--print-policy` does."""
-    policy = need_reach(need_entries(policy_of(flags)))
-    answer(policy_lines(policy, files_of(*_read(flags))))
+    # `check` has no use for what looks at a project's files.
+    from aisb.cli.preview import files_of
+
+    read = _read(flags)
+    policy = need_reach(need_entries(_policy_of(read)))
+    answer(policy_lines(policy, files_of(*read)))
     return 0
 
 
@@ -109,9 +115,9 @@ def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
     return 0
 
 
-def policy_of(flags: tuple[tuple[str, str], ...], *, without_image: bool = False) -> Policy:
-    """The policy of a run with these flags, here and now; `without_image`, less what is read off the image."""
-    request, sources, project, where = _read(flags)
+def _policy_of(read: _Read, *, without_image: bool = False) -> Policy:
+    """The policy of what was read, here and now; `without_image`, less what is read off the image."""
+    request, sources, project, where = read
     question = question_of(request, sources, project, "pasta")
     if without_image:
         return with_presets(read_policy(question), dict)
@@ -123,7 +129,7 @@ def policy_of(flags: tuple[tuple[str, str], ...], *, without_image: bool = False
     return policy
 
 
-def _read(flags: tuple[tuple[str, str], ...]) -> tuple[Request, Sources, str, Directories]:
+def _read(flags: tuple[tuple[str, str], ...]) -> _Read:
     """What these flags and the files around them ask for, and of which project."""
     taken = Split("run", flags, None, ())
     asked = read_request(taken, os.environ)

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
-from aisb.cli.pi import look_along
 from aisb.cli.request import read_login, read_request
 from aisb.cli.run import (
     Place,
@@ -76,7 +75,11 @@ def preview(split: Split, asked: Request) -> int:
     if request.has("dry-run"):
         place = Place(project, sources.policy_directory, mounts_of(request, sources, project, where))
         found = host_pi(request, project)
-        along = look_along(request, found, rendered.plan(), variables) if found else None
+        along = None
+        if found:
+            from aisb.cli.pi import look_along
+
+            along = look_along(request, found, rendered.plan(), variables)
         if along and along.injections:
             rendered = preview_of(with_injections(question, along), where.cache, files)
         for line in along.lines if along else ():

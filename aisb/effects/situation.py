@@ -14,6 +14,7 @@ from aisb.domain.certificates import find_certificates
 from aisb.domain.freshness import is_due, is_stale, stale_words
 from aisb.domain.images import NODE_LINE, ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
+from aisb.domain.pi_values import MODELS, SETTINGS
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.group_access import access_notes, need_access
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
-PI_FILES = ("models.json", "settings.json")
 _LARGEST_BUNDLE = 4 * 1024 * 1024
 # What a login, a desktop or git runs.
 _STARTED = ("autostart", "environment.d", "git", "systemd/user")
@@ -146,7 +146,7 @@ def pi_directory(environ: Mapping[str, str]) -> str:
     """The directory of the host's pi, "" where it has no configuration."""
     own = environ.get("PI_CODING_AGENT_DIR", "")
     directory = whole_path(os.path.expanduser(own), "PI_CODING_AGENT_DIR") or f"{environ.get('HOME', '')}/.pi/agent"
-    return directory if any(os.path.lexists(f"{directory}/{name}") for name in PI_FILES) else ""
+    return directory if any(os.path.lexists(f"{directory}/{name}") for name in (MODELS, SETTINGS)) else ""
 
 
 def whole_path(path: str, origin: str) -> str:

@@ -54,7 +54,11 @@ SQUID_SPLICES = conf(
 )
 NAMES_AGREE = without("aisb/domain/rules.py", "        if not names_agree(request):\n", "        if False:\n")
 PATH_FORM = without("aisb/domain/http_rules.py", "        if fault := form_fault(path):\n", "        if False:\n")
-UPGRADE = without("aisb/domain/rules.py", "        if fault := upgrade_fault(request):\n", "        if False:\n")
+UPGRADE = without(
+    "aisb/domain/rules.py",
+    "        if fault := method_fault(request) or upgrade_fault(request):\n",
+    "        if fault := method_fault(request):\n",
+)
 HELPER_TUNNEL = without(
     "gate/judging.py", "    if question.door == TLS and not question.sni:\n", "    if question.door == TLS:\n"
 )

@@ -19,7 +19,7 @@ TEXT = """\
 [core]
 \thooksPath = .githooks   # where they are
 \tFSMonitor = "tools/watch \\"x\\" ; y"
-[includeIf "gitdir:~/work/"] path = ../own.inc
+[includeIf "gitdir:~/firm/"] path = ../own.inc
 [include]
 path=a\\
 b.inc
@@ -40,7 +40,7 @@ def test_every_setting_is_read_as_git_reads_it() -> None:
     assert parse_git_config(TEXT) == (
         Setting("core.hookspath", ".githooks"),
         Setting("core.fsmonitor", 'tools/watch "x" ; y'),
-        Setting("includeif.gitdir:~/work/.path", "../own.inc"),
+        Setting("includeif.gitdir:~/firm/.path", "../own.inc"),
         Setting("include.path", "ab.inc"),
         Setting("alias.x y.bare", "true"),
         Setting("filter.lfs.clean", "git-lfs clean -- %f"),
