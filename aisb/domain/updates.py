@@ -61,7 +61,10 @@ def lines(found: dict[str, Found]) -> list[str]:
 def _told(item: Found) -> str:
     if item.state == UNKNOWN:
         return item.reason
-    return f"{item.now} -> {item.newest}" if item.state == NEWER else item.now
+    if item.state == CURRENT:
+        return item.now
+    # Of packages each says itself what it was and will be.
+    return f"{item.now}{': ' if ' -> ' in item.newest else ' -> '}{item.newest}"
 
 
 def newest_version(text: str, now: str) -> str:

@@ -17,13 +17,14 @@ import pytest
 LABORATORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lab")
 sys.path.insert(0, LABORATORY)
 
-from laboratory import registry, sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
+from laboratory import sinks, world  # noqa: E402  (the laboratory is a program of its own, not a package of the tests)
 from laboratory.account import environment  # noqa: E402  # as above
 from laboratory.locks import locked  # noqa: E402  # as above
 from laboratory.settings import ACCOUNT, HOME, HOSTS  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["HERE", "HOSTS", "LABORATORY", "Lab", "Result", "locked"]
 
@@ -166,6 +167,17 @@ class Lab:
             shutil.rmtree(place)
 
     @contextlib.contextmanager
+    def files(self) -> Iterator[Path]:
+        """A directory whose files are at http://allowed.test/files/ until the end of the block."""
+        place = HOSTS[self.name].cache / "www/allowed.test/files"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place)
+
+    @contextlib.contextmanager
     def ssh_server(self, key: str) -> Iterator[str]:
         """
         git over ssh at port 22 of allowed.test, for the account and whoever has the private half of `key`.
@@ -271,22 +283,6 @@ class Lab:
     def registry(self) -> None:
         """Start the image registry on the host's 127.0.0.1:5000."""
         subprocess.run((f"{LABORATORY}/registry",), env=os.environ | {"LAB_HOST": self.name}, check=True)
-
-    @contextlib.contextmanager
-    def registry_outside(self) -> Iterator[None]:
-        """An empty image registry on 127.0.0.1:5000 of the network for builds, until the end of the block."""
-        host = HOSTS[self.name]
-        running = world.find(host)
-        assert running is not None
-        argv = registry.command(HOSTS["debian13"].folder, f"{self.name}-outside", running.network("machine"))
-        nothing = subprocess.DEVNULL
-        with subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing) as server:
-            try:
-                assert server.stdout is not None
-                assert server.stdout.readline() == b"ready\n"
-                yield
-            finally:
-                server.kill()
 
     def _prepared(
         self, command: str, env: Mapping[str, str] | None, timeout: float

@@ -1,7 +1,8 @@
 """
 In front of the registry on 127.0.0.1:5000, one that breaks: for each of FAULTS the script is run, with the address.
 
-Manifests and blobs of the repository are handed on; FAULT decides what becomes of them.
+Manifests and blobs of the repository are handed on; FAULT decides what becomes of them. While there is a file `waits`, a
+client that asks too often is not told when to ask again.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
+        # Whoever is not told how long to wait waits for longer each time.
+        if status == http.HTTPStatus.TOO_MANY_REQUESTS and not os.path.exists("waits"):
+            self.send_header("Retry-After", "0")
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(data[: len(data) // 2] if cut else data)
