@@ -27,6 +27,8 @@ _WHY = {
     "ENTRYPOINT": "what a run starts with is aisb's own",
     "CMD": "what a run starts with is aisb's own",
 }
+# Its end would be anywhere below, in aisb's own steps too; podman 4.3 knows none at all.
+_DOCUMENT = re.compile(r"""(?:^|\s)\d*<<-?["']?[A-Za-z0-9_]""")
 _OWN_LABEL = re.compile(r"""(?:^|\s)["']?aisb\.""")
 
 
@@ -79,6 +81,10 @@ def _check(instruction: str, where: str) -> None:
     if word not in _ALLOWED:
         shown = instruction.split()[0][:40]
         raise UsageError(f"{where}: {shown!r} is not allowed in it", hint=_WHY.get(word, _hint()))
+    if word == "RUN" and _DOCUMENT.search(instruction):
+        raise UsageError(
+            f"{where}: a document in place (<<) is not allowed in it", hint="write: RUN printf '%s' ... >FILE"
+        )
     if word == "LABEL" and _OWN_LABEL.search(instruction[len(word) :]):
         raise UsageError(f"{where}: labels that begin with aisb. are aisb's own", hint="choose another name")
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATH = "/etc/aisb/manifest.txt"
-_LINE = re.compile(r"(deb|node|npm) (\S+) (\S+)")
+# It is shown as it is: what could do something to a terminal is no name of a package.
+_LINE = re.compile(r"(deb|node|npm) ([!-~]+) ([!-~]+)")
 
 
 class Package(NamedTuple):

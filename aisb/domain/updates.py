@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.images import version_key
+from aisb.domain.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +76,7 @@ def newest_version(text: str, now: str) -> str:
     """
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     listed = document if isinstance(document, list) else [document]
     versions = [version for version in listed if isinstance(version, str) and _VERSION.fullmatch(version)]
@@ -95,8 +96,9 @@ class Looked(NamedTuple):
     trouble: str = ""
 
 
-_UPGRADE = re.compile(r"aisb-upgrade: (\S+) (\S+) (\S+)")
-_SQUID = re.compile(r"aisb-squid: (\S+)")
+# The image's tools may be anybody's: what is shown of their words can do nothing to a terminal.
+_UPGRADE = re.compile(r"aisb-upgrade: ([!-~]+) ([!-~]+) ([!-~]+)")
+_SQUID = re.compile(r"aisb-squid: ([!-~]+)")
 _LATEST = re.compile(r"aisb-latest: (\S+) (.+)")
 _FAIL = re.compile(r"aisb-fail: (.+)")
 
@@ -113,5 +115,5 @@ def parse_looked(text: str) -> Looked:
         elif match := _LATEST.fullmatch(line):
             latest[match[1]] = match[2]
         elif match := _FAIL.fullmatch(line):
-            trouble = trouble or match[1]
+            trouble = trouble or printable(match[1])
     return Looked(tuple(upgrades), "aisb-lists: read" in text.splitlines(), squid, latest, trouble)

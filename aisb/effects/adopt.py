@@ -7,12 +7,11 @@ what this machine's aisb would make them from.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisb.domain.images import SANDBOX
 from aisb.effects.image_inputs import read_inputs
-from aisb.effects.look import images_labelled
+from aisb.effects.look import images_labelled, json_label
 from aisb.effects.pins import parse_base_pin, parse_node_pin, write_base_pin, write_node_pin
 from aisb.render.images import image_names
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def adopted_inputs(shop: Workshop, spec: ImageSpec) -> ImageInputs | None:
     """The inputs of two images that are there and answer `spec`, put on record; None where there are none."""
     for seen in images_labelled(shop, f"aisb.role={SANDBOX}", f"aisb.base-ref={spec.base.text}"):
-        inputs = _inputs(spec, seen.labels.get("aisb.pins", ""))
+        inputs = _inputs(spec, json_label(seen, "aisb.pins"))
         if inputs is not None and all(shop.has_image(name) for name in image_names(inputs)):
             write_base_pin(shop.directories.cache, spec.base, inputs.base)
             write_node_pin(shop.directories.cache, spec.platform, inputs.node)
@@ -33,11 +32,10 @@ def adopted_inputs(shop: Workshop, spec: ImageSpec) -> ImageInputs | None:
     return None
 
 
-def _inputs(spec: ImageSpec, text: str) -> ImageInputs | None:
+def _inputs(spec: ImageSpec, pins: dict[str, Any]) -> ImageInputs | None:
     try:
-        document = json.loads(text)
-        base = parse_base_pin(document["base"], spec.base)
-        node = parse_node_pin(document["node"], spec, base)
+        base = parse_base_pin(pins["base"], spec.base)
+        node = parse_node_pin(pins["node"], spec, base)
     except (ValueError, TypeError, KeyError):
         return None
     return read_inputs(spec, base, node) if base and node else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aisb.domain.base_image import BOOTSTRAP
-from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
+from aisb.domain.harnesses import PI, PI_PACKAGE, PI_VERSION
 from aisb.domain.images import NPM, node_package
 from aisb.domain.updates import (
     CURRENT,
@@ -61,7 +61,7 @@ def check_contents(shop: Workshop, request: BuildRequest, lent: Lent) -> dict[st
     return {
         "packages": _packages(looked, inputs.base.generation),
         "node": _node(shop, request.spec, lent, inputs, looked),
-        "harness": _by_npm(looked, _agent_asked(), inputs.agent_version),
+        "harness": _agent(looked, inputs),
         "squid": compared(squid, looked.squid, reason=_apt_reason(looked)),
     }
 
@@ -88,7 +88,8 @@ def _look_inside(shop: Workshop, spec: ImageSpec, lent: Lent, sandbox: str) -> L
         lines.append(line)
         shop.report.tick()
 
-    asked = Step(("newer", _node_asked(spec), _agent_asked()), _IMPATIENT, _SECONDS)
+    packages = (_node_asked(spec), *([_agent_asked()] if spec.harness == PI else []))
+    asked = Step(("newer", *packages), _IMPATIENT, _SECONDS)
     with (
         step(shop.report, "asking apt and npm what is newer, in a throw-away container"),
         own_folder(f"{shop.directories.cache}/fetching") as folder,
@@ -109,13 +110,8 @@ def _node_asked(spec: ImageSpec) -> str:
 
 
 def _agent_asked() -> str:
-    """The agent within its major version: what aisb hands it is made for that."""
-    return f"{PI_PACKAGE}@{agent_major()}"
-
-
-def agent_major() -> str:
-    """The agent's major version that this release of aisb knows."""
-    return PI_VERSION.partition(".")[0]
+    """pi within its major version: what aisb hands it is made for that."""
+    return f"{PI_PACKAGE}@{PI_VERSION.partition('.')[0]}"
 
 
 def _packages(looked: Looked, generation: str) -> Found:
@@ -137,6 +133,13 @@ def _node(shop: Workshop, spec: ImageSpec, lent: Lent, inputs: ImageInputs, look
     except NoMirror as error:
         return Found(UNKNOWN, inputs.node.version, reason=str(error))
     return compared(inputs.node.version, newest)
+
+
+def _agent(looked: Looked, inputs: ImageInputs) -> Found:
+    # Of another agent than pi the version is this release's own, and an update brings no other.
+    if inputs.harness.name != PI:
+        return Found(CURRENT, inputs.agent_version)
+    return _by_npm(looked, _agent_asked(), inputs.agent_version)
 
 
 def _by_npm(looked: Looked, asked: str, now: str) -> Found:

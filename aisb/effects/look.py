@@ -33,6 +33,12 @@ def images_labelled(shop: Workshop, *labels: str) -> list[Seen]:
     return [Seen(name, image.get("Labels") or {}) for image in found for name in image.get("Names") or ()]
 
 
+def json_label(seen: Seen, name: str) -> dict[str, Any]:
+    """The object in a label, empty for anything else: whoever made the image has written it."""
+    found = _data(seen.labels.get(name, ""))
+    return found if isinstance(found, dict) else {}
+
+
 def packages_of(shop: Workshop, image: str) -> tuple[Package, ...]:
     """Every package of an image, as it was built."""
     finished = run_ok(shop.runner, Command(argv=manifest_argv(shop.podman, image), timeout_seconds=_SECONDS))
@@ -60,5 +66,5 @@ def described(shop: Workshop, image: str) -> dict[str, Any]:
 def _data(text: str) -> Any:  # noqa: ANN401  # whatever JSON holds
     try:
         return json.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aisb.domain.images import GATE, SANDBOX
+from aisb.domain.printing import printable
 from aisb.domain.why import differences
 from aisb.effects.image_inputs import known_inputs
-from aisb.effects.look import images_labelled
+from aisb.effects.look import images_labelled, json_label
 from aisb.render.images import image_inputs, image_names
 
 if TYPE_CHECKING:
@@ -33,17 +34,18 @@ def _reasons(shop: Workshop, role: str, name: str, listed: dict[str, object]) ->
         return
     # Through JSON, as a label has it: tuples and lists are the same there.
     wanted = json.loads(json.dumps(listed))
-    found = [(differences(json.loads(inputs), wanted), other) for other, inputs in _others(shop, role)]
+    found = [(differences(inputs, wanted), other) for other, inputs in _others(shop, role)]
     if not found:
         yield f"{role}: {name} is not there, nor any other"
         return
     lines, nearest = min(found, key=lambda item: len(item[0]))
     yield f"{role}: {name} is not there; {nearest} differs:"
-    yield from (f"  {line}" for line in lines)
+    # Whoever made the other image has written its label.
+    yield from (f"  {printable(line)}" for line in lines)
 
 
-def _others(shop: Workshop, role: str) -> Iterator[tuple[str, str]]:
+def _others(shop: Workshop, role: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for seen in images_labelled(shop, f"aisb.role={role}"):
-        inputs = seen.labels.get("aisb.inputs", "")
-        if inputs.startswith("{"):
+        inputs = json_label(seen, "aisb.inputs")
+        if inputs:
             yield seen.name, inputs

