@@ -272,6 +272,7 @@ podman rmi -f $(cat second) >/dev/null
 def test_an_update_is_built_beside_what_runs_and_can_be_taken_back(world: World) -> None:
     """What is newer arrives though the base has not moved, and a run goes on in the old image meanwhile."""
     result = world.run(CURRENT)
+    assert result.code == 0, result.errors
     found, position = json.JSONDecoder().raw_decode(result.text)
     assert {name: item["state"] for name, item in found.items()} == dict.fromkeys(
         ("base", "packages", "node", "harness", "squid"), "current"
