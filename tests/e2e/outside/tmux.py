@@ -5,7 +5,7 @@ Runs on a host, as the account: a shell in a tmux window, typed into step by ste
 
 STEPS is a JSON list of [WHAT, TEXT]: `type` types a text, `press` a key of tmux's, `resize` takes "COLUMNS LINES", and
 `see` waits until the screen matches a regular expression, `miss` until it does not, `run` until a command of `sh` ends
-well. Prints the screen after the last step. A step that takes too long ends it with that screen and exit code 1.
+well. `enter` presses Enter, and again each second, until the screen matches: a program may say that it is not there yet. Prints the screen after the last step. A step that takes too long ends it with that screen and exit code 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 
 SECONDS = 90.0
 LOOK_SECONDS = 0.05
+AGAIN_SECONDS = 1.0
 SOCKET = "aisb-test"
 
 
@@ -37,7 +38,7 @@ def is_done(what: str, text: str) -> bool:
     if what == "run":
         return subprocess.run(("sh", "-c", text), stdout=subprocess.DEVNULL, check=False).returncode == 0
     found = re.search(text, tmux("capture-pane", "-p"), re.MULTILINE) is not None
-    return found if what == "see" else not found
+    return not found if what == "miss" else found
 
 
 def step(what: str, text: str) -> bool:
@@ -50,11 +51,21 @@ def step(what: str, text: str) -> bool:
         columns, lines = text.split()
         tmux("resize-window", "-x", columns, "-y", lines)
     else:
-        deadline = time.monotonic() + SECONDS
-        while not is_done(what, text):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(LOOK_SECONDS)
+        return wait(what, text)
+    return True
+
+
+def wait(what: str, text: str) -> bool:
+    """Until the world is as a step waits for; whether it came to be in time."""
+    deadline = time.monotonic() + SECONDS
+    pressed = 0.0
+    while not is_done(what, text):
+        if time.monotonic() > deadline:
+            return False
+        if what == "enter" and time.monotonic() > pressed + AGAIN_SECONDS:
+            tmux("send-keys", "Enter")
+            pressed = time.monotonic()
+        time.sleep(LOOK_SECONDS)
     return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from laboratory import handover, job, machine
 from laboratory.account import environment, write_home
 from laboratory.locks import locked
-from laboratory.settings import HOME, TREE
+from laboratory.settings import ACCOUNT, HOME, TREE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +108,12 @@ def _copy(wanted: Listing, present: Listing, target: Path) -> None:
         if not fresh.is_symlink():
             fresh.chmod(fresh.stat().st_mode | 0o444)
         fresh.rename(copy)
+    account = pwd.getpwnam(ACCOUNT)
+    for folder in {(target / path).parent for path in wanted if path.startswith("aisb/") and path.endswith(".py")}:
+        # Root's tree, but the account's compiled code: an installed aisb is not compiled at each start either.
+        compiled = folder / "__pycache__"
+        compiled.mkdir(exist_ok=True)
+        os.chown(compiled, account.pw_uid, account.pw_gid)
 
 
 def _install(running: World, listing: Listing, *, again: bool) -> bool:
