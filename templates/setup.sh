@@ -83,7 +83,7 @@ apt() {
 # shellcheck disable=SC2016  # apt's own variable
 has_sources() { [ -n "$(apt indextargets --format '$(URI)')" ]; }
 
-install_packages() {
+read_lists() {
     configure_apt
     if ! apt update; then
         # The host's mirror may have another release only, or another architecture.
@@ -93,6 +93,10 @@ install_packages() {
         apt update || fail "apt could read the package lists of neither this machine's sources nor the base's own"
     fi
     has_sources || fail "there is no apt source for this base, neither in it nor on this machine"
+}
+
+install_packages() {
+    read_lists
     apt upgrade || fail "apt could not bring the base up to date"
     apt install -- "$@" || fail "apt could not install: $*"
 }
@@ -202,6 +206,22 @@ step_fetch() {
     install_packages npm
     configure_npm
     npm pack "$@" || fail "npm could not fetch: $*"
+}
+
+# In a container of a finished image that is gone afterwards: what an update would bring. Nothing is installed.
+step_newer() {
+    if (read_lists); then
+        printf 'aisb-lists: read\n'
+        apt --simulate upgrade | sed -n 's/^Inst \([^ ]*\) \[\([^]]*\)\] (\([^ ]*\) .*/aisb-upgrade: \1 \2 \3/p'
+        LC_ALL=C apt-cache --config-file="$scratch/apt.conf" policy squid-openssl |
+            sed -n 's/^  Candidate: \([^ ]*\)$/aisb-squid: \1/p'
+    fi
+    configure_npm
+    for package; do
+        if found=$(npm view "$package" version --json); then
+            printf 'aisb-latest: %s %s\n' "$package" "$(printf '%s' "$found" | tr -d '\n')"
+        fi
+    done
 }
 
 step_agent() {

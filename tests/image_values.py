@@ -31,7 +31,8 @@ def make_inputs(
     install: tuple[str, ...] = (),
     sandbox_files: tuple[ContextFile, ...] = FILES,
     gate_files: tuple[ContextFile, ...] = FILES,
+    fragment: str = "",
     harness: Harness = HARNESSES[PI],
 ) -> ImageInputs:
     """Inputs of both images."""
-    return ImageInputs(base, node, platform, install, sandbox_files, gate_files, harness)
+    return ImageInputs(base, node, platform, install, sandbox_files, gate_files, fragment, harness)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from aisb.effects.process import Runner
 
 
+# 2026-11-30T02:00:00Z.
+NOW = 1796004000.0
+
+
 class Heard:
     """A report that remembers what it was told."""
 
@@ -44,6 +48,7 @@ def make_shop(
     environ: Mapping[str, str] | None = None,
     report: Heard | None = None,
     programs: tuple[str, ...] = ("mmdebstrap", "skopeo"),
+    now: float | None = None,
 ) -> Workshop:
     """A workshop below `folder`, where the named programs are installed."""
     names = ("runtime", "cache", "state", "config")
@@ -57,5 +62,6 @@ def make_shop(
         environ=environ or {},
         runner=runner or FakeRunner(),
         report=report or Heard(),
+        now=NOW if now is None else now,
         search_path=str(folder / "bin"),
     )

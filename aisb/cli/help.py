@@ -35,7 +35,7 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           policy       what may be reached: policy check TARGET, policy show
           logs, learn  what a run was allowed and refused; what a command needs
           allow, deny  change what a running sandbox may reach
-images:   build        build what is missing of the two images
+images:   build, update, inspect   the two images: built, renewed, looked at
 about:    version      aisb's version
 
 Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to

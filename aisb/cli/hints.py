@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 # Programs of the image, which a host need not have.
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
-_LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "inspect", "ps", "status", "stop", "up"})
+_LATER_VERBS = frozenset({"clean", "doctor", "down", "exec", "gate", "ps", "status", "stop", "up"})
 # A second word that nobody would give an agent as a prompt, with its verb.
 _SECOND_WORDS = {"presets": "policy"}
 # A word for help, and other tools' short form of --version.
 _WORDS = {"help": "--help", "-V": "--version", "-v": "--version"}
 # Variables of that form that set no flag, and those of the checkout's own scripts.
-_NO_SETTINGS = ("AISB_NODE_MIRROR", "AISB_DEMO_", "AISB_LAB_")
+_NO_SETTINGS = (
+    "AISB_BASE_AUTO_UPDATE",
+    "AISB_BASE_TTL_DAYS",
+    "AISB_DEMO_",
+    "AISB_LAB_",
+    "AISB_NODE_MIRROR",
+    "AISB_REGISTRY_MIRROR",
+)
 
 
 def _mistyped_verb(word: str, verbs: frozenset[str]) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from aisb import __version__
 from aisb.cli.output import answer, say
 from aisb.errors import AisbError, Unwritable
 
-VERBS = frozenset({"run", "allow", "build", "deny", "init", "learn", "logs", "policy", "trust", "version"})
+VERBS = frozenset(
+    {"run", "allow", "build", "deny", "init", "inspect", "learn", "logs", "policy", "trust", "update", "version"}
+)
 
 
 def main(arguments: list[str]) -> int:

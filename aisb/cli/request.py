@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.cli.splitter import LEARN
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.harnesses import PI, parse_harness
-from aisb.domain.images import parse_node_origin
+from aisb.domain.images import parse_node_line, parse_node_origin
 from aisb.domain.layers import (
     BUILT_IN,
     COMMAND_LINE,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 _SECONDS = re.compile(r"[1-9][0-9]{0,6}")
+_PULL_HINT = "write: never, or missing for whatever is not there yet"
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
 SHELL = ("/bin/bash", "-l")
@@ -94,6 +95,7 @@ class Request(NamedTuple):
     notes: tuple[str, ...]
     harness: str = ""
     pi: PiWish = PiWish()
+    may_fetch: bool = True
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -161,6 +163,7 @@ def read_request(
         notes=(*([net.note] if net.note else []), *limits.notes),
         harness=harness,
         pi=_pi_wish(layers, settings, learn=wanted.learn, may_pass_in=bool(split.own("yes"))),
+        may_fetch=may_fetch(scalars.get("pull")),
     )
 
 
@@ -308,6 +311,8 @@ def _wanted(layers: Sequence[Layer], scalars: Mapping[str, Setting]) -> Wanted:
         base_image=parse_base_image(base.value, base.named("base-image")).text,
         ca_bundle=path_of(scalars.get("ca-bundle")),
         node_origin=_node_origin(scalars.get("node-source")),
+        node_line=_node_line(scalars.get("node")),
+        customize=path_of(scalars.get("customize"), "customize"),
         idle_seconds=_seconds(scalars["gate-idle"]),
         origins=tuple((key.replace("-", "_"), scalars[key].origin) for key in _ORIGINS if key in scalars),
         proxy=_proxy(scalars) if scalars[NET].value == ALLOW else "",
@@ -360,20 +365,29 @@ def read_login(request: Request, environ: Mapping[bytes, bytes]) -> str:
     return encoded_login(value, named)
 
 
-def path_of(setting: Setting | None) -> str:
+def path_of(setting: Setting | None, key: str = "ca-bundle") -> str:
     """A path as the shell would have made it; one in a file does not depend on where somebody stands."""
     if setting is None or setting.named("") == setting.origin:
         return setting.value if setting else ""
     path = os.path.expanduser(setting.value)
     if not path.startswith("/"):
-        raise UsageError(
-            f"{setting.named('ca-bundle')} {setting.value!r} is a path from nowhere", hint="write the whole path"
-        )
+        raise UsageError(f"{setting.named(key)} {setting.value!r} is a path from nowhere", hint="write the whole path")
     return path
 
 
 def _node_origin(setting: Setting | None) -> str:
     return parse_node_origin(setting.value, setting.named("node-source")) if setting else parse_node_origin("", "")
+
+
+def _node_line(setting: Setting | None) -> str:
+    return parse_node_line(setting.value, setting.named("node")) if setting else ""
+
+
+def may_fetch(setting: Setting | None) -> bool:
+    """Whether what is missing may be fetched and built. Raises UsageError for what is neither yes nor no."""
+    if setting is not None and setting.value not in ("missing", "never"):
+        raise UsageError(f"{setting.named('pull')} {setting.value!r} is not a time to fetch", hint=_PULL_HINT)
+    return setting is None or setting.value != "never"
 
 
 def _hash(setting: Setting | None) -> str:

@@ -11,6 +11,7 @@ from aisb.cli.hints import hints_for, nearest_flag, strange_variables
 from aisb.cli.output import say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
+from aisb.domain.freshness import parse_freshness
 from aisb.domain.harnesses import HARNESSES
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.options import PREVIEWS
@@ -33,10 +34,11 @@ from aisb.effects.situation import (
     look_around,
     need_plan,
     pi_directory,
+    read_fragment,
     resolve_project,
 )
 from aisb.effects.sources import Sources, Wish, read_sources
-from aisb.effects.state import directories, volumes_directory
+from aisb.effects.state import directories, preview_directories, volumes_directory
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.identity import command_environment
@@ -168,7 +170,16 @@ def _run(
     _warn_of_slow_storage(host)
     unkept = unkept_limits(request, host)
     clock.mark("host")
-    shop = Workshop(host.podman, where, os.environ, runner, progress(request))
+    shop = Workshop(
+        host.podman,
+        where,
+        os.environ,
+        runner,
+        progress(request),
+        time.time(),
+        freshness=parse_freshness(os.environ),
+        may_fetch=request.may_fetch,
+    )
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
     along = None
@@ -417,8 +428,14 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
         project=project,
         network=network,
         ca_origin=request.origin("ca-bundle"),
+        fragment=fragment_of(request.wanted.customize, project, request.origin("customize")),
         home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
     )
+
+
+def fragment_of(path: str, project: str, origin: str) -> str:
+    """The user's own part of the Containerfile: by its flag, or as it lies beside the configuration."""
+    return read_fragment(path, f"{preview_directories(os.environ).config}/Containerfile", project, origin)
 
 
 def with_proxy(question: Question, request: Request) -> Question:

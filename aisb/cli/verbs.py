@@ -6,7 +6,7 @@ import io
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -18,6 +18,9 @@ from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.options import BY_FLAG
 from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from aisb.cli.images import ImageFlags
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 # Of its parser's errors typer exports one; what that derives from is all of them.
@@ -76,28 +79,103 @@ def version() -> None:
     typer.echo(f"aisb {__version__}")
 
 
+def _image_value(name: str, text: str = "") -> str:
+    """A flag of a run that says which images are meant, or its variable."""
+    option = typer.Option("", f"--{name}", metavar=_metavar(name), help=text or _text(name), envvar=variable_of(name))
+    return cast("str", option)
+
+
+_BASE_IMAGE = _image_value("base-image")
+_CA_BUNDLE = _image_value("ca-bundle", "extra certificates to trust while building")
+_CUSTOMIZE = _image_value("customize")
+_HARNESS = _image_value("harness")
+_NODE = _image_value("node")
+_NODE_SOURCE = _image_value("node-source")
+_PULL = _image_value("pull")
+_INSTALL = cast("list[str]", typer.Option([], metavar=_metavar("install"), help=_text("install")))
+_TRACE = cast("bool", typer.Option(False, "--trace", help=_text("trace")))
+_QUIET = cast("bool", typer.Option(False, "--quiet", "-q", help="only errors"))
+
+
+def _images(context: typer.Context) -> ImageFlags:
+    """What the flags and variables of this command line say of the images."""
+    from aisb.cli.images import FLAGS, ImageFlags
+    from aisb.domain.layers import Setting
+
+    values = {name: context.params.get(name.replace("-", "_")) for name in FLAGS}
+    origins = _origins(context, *FLAGS)
+    return ImageFlags(
+        given={name: Setting(str(value), origins[name]) for name, value in values.items() if value},
+        install=tuple(context.params.get("install") or ()),
+        trace=bool(context.params.get("trace")),
+        quiet=bool(context.params.get("quiet")),
+    )
+
+
 @app.command(cls=_Verb, context_settings=_HELP)
 def build(
     context: typer.Context,
-    base_image: str = typer.Option(
-        "", metavar=_metavar("base-image"), help=_text("base-image"), envvar="AISB_BASE_IMAGE"
+    base_image: str = _BASE_IMAGE,  # noqa: ARG001
+    install: list[str] = _INSTALL,  # noqa: ARG001
+    customize: str = _CUSTOMIZE,  # noqa: ARG001
+    node: str = _NODE,  # noqa: ARG001
+    node_source: str = _NODE_SOURCE,  # noqa: ARG001
+    ca_bundle: str = _CA_BUNDLE,  # noqa: ARG001
+    pull: str = _PULL,  # noqa: ARG001
+    refresh_base: bool = typer.Option(False, "--refresh-base", help="look the base's tag up again first"),
+    no_cache: bool = typer.Option(False, "--no-cache", help="build both anew, without the layers that are there"),
+    why: bool = typer.Option(
+        False, "--why", help="build nothing: say what is different from the images that are there"
     ),
-    install: list[str] = typer.Option([], metavar=_metavar("install"), help=_text("install")),
-    ca_bundle: str = typer.Option(
-        "", metavar=_metavar("ca-bundle"), help="extra certificates to trust while building", envvar="AISB_CA_BUNDLE"
-    ),
-    node_source: str = typer.Option(
-        "", metavar=_metavar("node-source"), help=_text("node-source"), envvar="AISB_NODE_SOURCE"
-    ),
-    harness: str = typer.Option("", metavar=_metavar("harness"), help=_text("harness"), envvar="AISB_HARNESS"),
-    trace: bool = typer.Option(False, "--trace", help=_text("trace")),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="only errors"),
+    harness: str = _HARNESS,  # noqa: ARG001
+    trace: bool = _TRACE,  # noqa: ARG001
+    quiet: bool = _QUIET,  # noqa: ARG001
 ) -> None:
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    origins = _origins(context, "base-image", "ca-bundle", "node-source", "harness")
-    build_verb(base_image, tuple(install), ca_bundle, node_source, harness, origins, trace=trace, quiet=quiet)
+    build_verb(_images(context), refresh_base=refresh_base, no_cache=no_cache, why=why)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def update(
+    context: typer.Context,
+    check: bool = typer.Option(False, "--check", help="build nothing: say what is newer (10: something is)"),
+    json: bool = typer.Option(False, "--json", help="with --check: as JSON"),
+    rollback: bool = typer.Option(False, "--rollback", help="go back to the images before the last update"),
+    base_image: str = _BASE_IMAGE,  # noqa: ARG001
+    install: list[str] = _INSTALL,  # noqa: ARG001
+    customize: str = _CUSTOMIZE,  # noqa: ARG001
+    harness: str = _HARNESS,  # noqa: ARG001
+    node: str = _NODE,  # noqa: ARG001
+    node_source: str = _NODE_SOURCE,  # noqa: ARG001
+    ca_bundle: str = _CA_BUNDLE,  # noqa: ARG001
+    pull: str = _PULL,  # noqa: ARG001
+    trace: bool = _TRACE,  # noqa: ARG001
+    quiet: bool = _QUIET,  # noqa: ARG001
+) -> int:
+    """Build both images anew with what is new: base, packages, Node, the agent."""
+    from aisb.cli.update import update_verb
+
+    return update_verb(_images(context), check=check, as_json=json, rollback=rollback)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def inspect(
+    context: typer.Context,
+    packages: bool = typer.Option(False, "--packages", help="with every package and its version"),
+    base_image: str = _BASE_IMAGE,  # noqa: ARG001
+    install: list[str] = _INSTALL,  # noqa: ARG001
+    customize: str = _CUSTOMIZE,  # noqa: ARG001
+    harness: str = _HARNESS,  # noqa: ARG001
+    node: str = _NODE,  # noqa: ARG001
+    node_source: str = _NODE_SOURCE,  # noqa: ARG001
+    trace: bool = _TRACE,  # noqa: ARG001
+) -> None:
+    """What the two images are and hold, as JSON."""
+    from aisb.cli.update import inspect_verb
+
+    inspect_verb(_images(context), packages=packages)
 
 
 class _Words(TyperGroup):

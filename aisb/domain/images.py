@@ -22,11 +22,17 @@ GATE = "gate"
 REPOSITORY = {SANDBOX: "localhost/aisb-sandbox", GATE: "localhost/aisb-gate"}
 BASE_REPOSITORY = "localhost/aisb-base"
 
-NODE_VERSION = "22.23.3"
+# Node's lines that can be asked for, each with the version that this release of aisb was tried with.
+NODE_VERSIONS = {"22": "22.23.3", "24": "24.22.3"}
+NODE_LINE = "22"
+NODE_VERSION = NODE_VERSIONS[NODE_LINE]
 NPM_VERSION = "11.21.2"
 
 # The date of the last `update`; until there was one, this.
 FIRST_GENERATION = "0"
+
+# In the place of a digest that no registry has confirmed.
+UNPINNED = "UNPINNED"
 
 # Where Node's archive comes from.
 TARBALL = "tarball"
@@ -153,13 +159,16 @@ PROGRAMS = {SANDBOX: SANDBOX_PROGRAMS, GATE: GATE_PROGRAMS}
 
 class ImageSpec(NamedTuple):
     """
-    What was asked for: the base, packages beyond the usual, where Node shall come from ("" for either), and the agent.
+    What was asked for: the base, packages beyond the usual, where Node shall come from ("" for either) and its line,
+    the user's own part of the Containerfile, and the agent.
     """
 
     base: BaseImage
     platform: str
     install: tuple[str, ...] = ()
     node_origin: str = ""
+    node_line: str = NODE_LINE
+    fragment: str = ""
     harness: str = PI
 
 
@@ -168,7 +177,9 @@ class PinnedBase(NamedTuple):
     A base image with the digest that it stood for.
 
     `source` is what FROM names; `digest` the platform's manifest, or for a bootstrapped base the hash of its one
-    layer; `index_digest` the multi-architecture index that it was found in, if there was one.
+    layer; `index_digest` the multi-architecture index that it was found in, if there was one. `time` is when the
+    registry last said so, `tried` when it was last asked and did not answer; `unpinned` where none ever did, `held`
+    where somebody went back to it. `node` and `agent` are the versions that the last update found, "" before one.
     """
 
     reference: str
@@ -177,6 +188,11 @@ class PinnedBase(NamedTuple):
     index_digest: str = ""
     time: str = ""
     generation: str = FIRST_GENERATION
+    tried: str = ""
+    unpinned: bool = False
+    held: bool = False
+    node: str = ""
+    agent: str = ""
 
 
 class NodePin(NamedTuple):
@@ -204,12 +220,18 @@ class ImageInputs(NamedTuple):
     install: tuple[str, ...]
     sandbox_files: tuple[ContextFile, ...]
     gate_files: tuple[ContextFile, ...]
+    fragment: str = ""
     harness: Harness = HARNESSES[PI]
 
     @property
     def agent_package(self) -> str:
         """npm's package of the agent, for this platform."""
         return self.harness.package_for(NODE_PLATFORMS[self.platform])
+
+    @property
+    def agent_version(self) -> str:
+        """The version of it that belongs to this base's generation."""
+        return agent_version(self.base, self.harness)
 
     def files(self, role: str) -> tuple[ContextFile, ...]:
         """The files of one image's context."""
@@ -237,6 +259,41 @@ def parse_node_origin(text: str, origin: str = "--node-source") -> str:
     return text
 
 
+def parse_node_line(text: str, origin: str = "--node") -> str:
+    """A line of Node's, the usual one for an empty text. Raises UsageError with where the text was written."""
+    if text and text not in NODE_VERSIONS:
+        raise UsageError(f"{origin} {text!r} is no line of Node", hint=f"write: {' or '.join(NODE_VERSIONS)}")
+    return text or NODE_LINE
+
+
+def node_version(line: str, base: PinnedBase | None) -> str:
+    """Node's version: what the last update found of that line, or this release's own where that is newer."""
+    return _newest(NODE_VERSIONS[line], base.node if base else "")
+
+
+def agent_version(base: PinnedBase, harness: Harness) -> str:
+    """The agent's version, likewise; of another agent than pi no newer one is looked for, and aisb's own counts."""
+    return _newest(harness.version, base.agent) if harness.name == PI else harness.version
+
+
+def _newest(own: str, found: str) -> str:
+    """The newer of two versions; one of another major version is not asked for any more."""
+    if not found or found.partition(".")[0] != own.partition(".")[0]:
+        return own
+    return max(own, found, key=version_key)
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """What versions of the form 1.2.3 are compared by."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def next_generation(known: str, today: str) -> str:
+    """The generation that an update starts: its date, and a number where that day has had one."""
+    date, _, number = known.partition(".")
+    return f"{today}.{int(number or 1) + 1}" if date == today else today
+
+
 def node_package(platform: str) -> str:
     """npm's package that holds Node's binary for this platform."""
     return f"node-{NODE_PLATFORMS[platform]}"
@@ -245,7 +302,7 @@ def node_package(platform: str) -> str:
 def list_inputs(role: str, inputs: ImageInputs, containerfile: str) -> dict[str, object]:
     """Everything that decides one image, as the label `aisb.inputs` keeps it: the answer to "why was this built?"."""
     common: dict[str, object] = {
-        "base": inputs.base.digest,
+        "base": f"{UNPINNED} {inputs.base.digest}" if inputs.base.unpinned else inputs.base.digest,
         "containerfile": _sha256(containerfile.encode()),
         "files": [[file.path, f"{file.mode:04o}", _sha256(file.data)] for file in inputs.files(role)],
         "generation": inputs.base.generation,
@@ -254,13 +311,18 @@ def list_inputs(role: str, inputs: ImageInputs, containerfile: str) -> dict[str,
     }
     if role == GATE:
         return common
-    return common | {
-        "agent": f"{inputs.agent_package}@{inputs.harness.version}",
-        "archives": [list(archive) for archive in inputs.node.archives],
-        "install": list(inputs.install),
-        "node": inputs.node.version,
-        "npm": NPM_VERSION,
-    }
+    own = {"fragment": _sha256(inputs.fragment.encode())} if inputs.fragment else {}
+    return (
+        common
+        | own
+        | {
+            "agent": f"{inputs.agent_package}@{inputs.agent_version}",
+            "archives": [list(archive) for archive in inputs.node.archives],
+            "install": list(inputs.install),
+            "node": inputs.node.version,
+            "npm": NPM_VERSION,
+        }
+    )
 
 
 def inputs_label(listed: dict[str, object]) -> str:
@@ -276,20 +338,37 @@ def image_name(role: str, listed: dict[str, object]) -> str:
 def labels(role: str, inputs: ImageInputs, listed: dict[str, object]) -> tuple[tuple[str, str], ...]:
     """What an image says about itself, sorted."""
     common = {
-        "aisb.base-digest": inputs.base.digest,
+        "aisb.base-digest": UNPINNED if inputs.base.unpinned else inputs.base.digest,
         "aisb.base-ref": inputs.base.reference,
         "aisb.generation": inputs.base.generation,
         "aisb.inputs": inputs_label(listed),
+        "aisb.pins": pins_label(inputs),
         "aisb.role": role,
     }
     agent = {
         "aisb.harness": inputs.harness.name,
-        "aisb.harness-version": inputs.harness.version,
+        "aisb.harness-version": inputs.agent_version,
         "aisb.node": inputs.node.version,
     }
     if inputs.harness.name == PI:
-        agent |= {"aisb.pi-package": inputs.harness.package, "aisb.pi-version": inputs.harness.version}
+        agent |= {"aisb.pi-package": inputs.harness.package, "aisb.pi-version": inputs.agent_version}
     return tuple(sorted((common | (agent if role == SANDBOX else {})).items()))
+
+
+def oci_annotations(role: str, inputs: ImageInputs) -> tuple[tuple[str, str], ...]:
+    """The same in the words of the OCI image specification, for tools that know nothing of aisb."""
+    return (
+        ("org.opencontainers.image.base.digest", UNPINNED if inputs.base.unpinned else inputs.base.digest),
+        ("org.opencontainers.image.base.name", inputs.base.reference),
+        ("org.opencontainers.image.title", f"aisb {role}"),
+        ("org.opencontainers.image.version", inputs.base.generation),
+    )
+
+
+def pins_label(inputs: ImageInputs) -> str:
+    """The records that an image was made from: on another machine they are its only ones."""
+    base = inputs.base._replace(tried="", held=False)
+    return json.dumps({"base": base._asdict(), "node": inputs.node._asdict()}, sort_keys=True, separators=(",", ":"))
 
 
 def _sha256(data: bytes) -> str:

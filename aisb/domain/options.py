@@ -130,6 +130,9 @@ OPTIONS = (
     ),
     Option("harness", VALUE, "NAME", "the agent: pi (default) or claude", INSIDE, _ANYWHERE),
     Option("base-image", VALUE, "REF", "the image to build on, or bootstrap:trixie", INSIDE, _ANYWHERE),
+    Option("customize", VALUE, FILE, "instructions of a Containerfile to add to the image", INSIDE, _ANYWHERE),
+    Option("pull", VALUE, "WHEN", "missing (default); never: fetch and build nothing", INSIDE, _ANYWHERE),
+    Option("node", VALUE, "LINE", "Node's line: 22 (default) or 24", INSIDE, _ANYWHERE),
     Option("node-source", VALUE, "SOURCE", "tarball or npm (default: whichever can be reached)", INSIDE, _ANYWHERE),
     Option(
         "ca-bundle",

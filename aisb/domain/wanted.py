@@ -36,6 +36,8 @@ class Wanted(NamedTuple):
     limits: tuple[Limit, ...] = ()
     injections: tuple[Injected, ...] = ()
     harness: str = PI
+    node_line: str = ""
+    customize: str = ""
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

@@ -17,14 +17,17 @@ from aisb.domain.base_image import DEFAULT_BASE
 from aisb.domain.harnesses import PI
 from aisb.domain.images import (
     GATE,
+    NODE_LINE,
     SANDBOX,
     ImageInputs,
     ImageNames,
     ImageSpec,
     image_name,
     labels,
+    oci_annotations,
 )
 from aisb.domain.presets import REGISTRIES_LABEL
+from aisb.effects.adopt import adopted_inputs
 from aisb.effects.base import need_base
 from aisb.effects.build_log import BuildLog, build_log
 from aisb.effects.hold import DETACHED, HELD, hold
@@ -52,6 +55,7 @@ from aisb.render.images import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from aisb.domain.images import PinnedBase
     from aisb.effects.lending import Lent
 
 _BUILD_SECONDS = 3600.0
@@ -62,10 +66,18 @@ _WHAT = {SANDBOX: "the sandbox image", GATE: "the gate image"}
 
 
 class BuildRequest(NamedTuple):
-    """What to build, and a file of extra certificates to trust while building, by its whole path."""
+    """
+    What to build, and a file of extra certificates to trust while building, by its whole path.
+
+    `customize` is the file that the user's own part of the Containerfile was named by. `base` is what to build on in
+    the place of what is recorded; with `no_cache` everything is built anew.
+    """
 
     spec: ImageSpec
     ca_bundle: str = ""
+    customize: str = ""
+    base: PinnedBase | None = None
+    no_cache: bool = False
 
 
 def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
@@ -74,15 +86,22 @@ def build_images(request: BuildRequest, shop: Workshop) -> ImageNames:
 
     Builds what is missing and nothing else. Raises Unavailable when the base, Node or a build cannot be had.
     """
-    known = known_inputs(shop.directories.cache, request.spec)
-    if known and all(shop.has_image(name) for name in image_names(known)):
+    known = known_inputs(shop.directories.cache, request.spec, request.base)
+    if known is None and request.base is None and not request.no_cache:
+        known = adopted_inputs(shop, request.spec)
+    if known and not request.no_cache and all(shop.has_image(name) for name in image_names(known)):
         return image_names(known)
+    if not shop.may_fetch:
+        raise Unavailable(
+            "an image is not there, and nothing may be fetched to build it (--pull=never)",
+            hint=f"build it where packages can be had: {same_build(request)}",
+        )
     lent = read_lent(shop.runner, shop.environ, request.ca_bundle)
-    base = need_base(shop, request.spec, lent)
+    base = need_base(shop, request.spec, lent, request.base)
     node = need_node(shop, request.spec, lent, base)
     inputs = read_inputs(request.spec, base, node)
     for role in (SANDBOX, GATE):
-        _need_image(shop, role, inputs, lent, same_build(request))
+        _need_image(shop, role, inputs, lent, request)
     return image_names(inputs)
 
 
@@ -92,24 +111,34 @@ def same_build(request: BuildRequest) -> str:
     given = (
         ("base-image", "" if spec.base.text == DEFAULT_BASE else spec.base.text),
         *(("install", package) for package in spec.install),
+        ("customize", request.customize),
         ("ca-bundle", request.ca_bundle),
+        ("node", "" if spec.node_line == NODE_LINE else spec.node_line),
         ("node-source", spec.node_origin),
         ("harness", "" if spec.harness == PI else spec.harness),
     )
     return shlex.join(["aisb", "build", *(word for name, text in given if text for word in (f"--{name}", text))])
 
 
-def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent, again: str) -> None:
+def _need_image(shop: Workshop, role: str, inputs: ImageInputs, lent: Lent, request: BuildRequest) -> None:
     listed = image_inputs(role, inputs)
     name = image_name(role, listed)
     with alone(shop, name.replace("/", "-"), f"waiting for another build of {_WHAT[role]}"):
-        if shop.has_image(name):
+        if not request.no_cache and shop.has_image(name):
             return
         with _context(shop, role, inputs) as context, lend(shop, lent) as secrets, build_log(shop, name) as log:
-            view = BuildView(shop.podman, context, f"{context}/iid", labels(role, inputs, listed), secrets)
-            image = _build(shop, role, view, log, again)
+            view = BuildView(
+                podman=shop.podman,
+                context=context,
+                iid_file=f"{context}/iid",
+                labels=labels(role, inputs, listed),
+                secrets=secrets,
+                no_cache=request.no_cache,
+                annotations=oci_annotations(role, inputs),
+            )
+            image = _build(shop, role, view, log, same_build(request))
             if role == SANDBOX:
-                image = _label(shop, image)
+                image = _label(shop, image, view.annotations)
             _try(shop, role, image)
         run_ok(shop.runner, shop.podman_command("tag", image, name))
 
@@ -178,12 +207,12 @@ def _build(shop: Workshop, role: str, view: BuildView, log: BuildLog, again: str
         return file.read().strip()
 
 
-def _label(shop: Workshop, image: str) -> str:
+def _label(shop: Workshop, image: str, annotated: tuple[tuple[str, str], ...]) -> str:
     """The image with what its own tools say of their registries; its id."""
     label = (REGISTRIES_LABEL, look_for_registries(shop, image))
     with own_folder(f"{shop.directories.cache}/contexts") as folder:
         _write(f"{folder}/{CONTAINERFILE}", f"FROM {image}\n".encode(), 0o644)
-        view = BuildView(shop.podman, folder, f"{folder}/iid", (label,), ())
+        view = BuildView(shop.podman, folder, f"{folder}/iid", (label,), (), annotations=annotated)
         run_ok(shop.runner, Command(argv=label_argv(view), timeout_seconds=_TRIAL_SECONDS))
         with open(view.iid_file, encoding="ascii") as file:
             return file.read().strip()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 _KEPT_LOGS = 20
-_SHOWN_LINES = 10
+_SHOWN_LINES = 20
 # What podman and our own script say to each other; whoever reads why a build failed needs none of it.
 _INTERNAL = ("STEP ", "--> ", "aisb-step: ", "aisb-fail: ", "Error: building at STEP ", "$ ")
 

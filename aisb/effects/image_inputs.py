@@ -25,18 +25,19 @@ def read_inputs(spec: ImageSpec, base: PinnedBase, node: NodePin) -> ImageInputs
         install=spec.install,
         sandbox_files=_files(PROGRAMS[SANDBOX], sandbox_entrypoint()),
         gate_files=_files(PROGRAMS[GATE], gate_entrypoint()),
+        fragment=spec.fragment,
         harness=HARNESSES[spec.harness],
     )
 
 
-def known_inputs(cache: str, spec: ImageSpec) -> ImageInputs | None:
+def known_inputs(cache: str, spec: ImageSpec, chosen: PinnedBase | None = None) -> ImageInputs | None:
     """
     The inputs as far as this machine has them on record: no network, no podman.
 
-    None where the base or Node was never looked up, so that a build has to come first.
+    None where the base, unless one was `chosen`, or Node was never looked up, so that a build has to come first.
     """
-    base = read_base_pin(cache, spec.base)
-    node = read_node_pin(cache, spec)
+    base = chosen or read_base_pin(cache, spec.base)
+    node = read_node_pin(cache, spec, base)
     return read_inputs(spec, base, node) if base and node else None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
-from aisb.domain.images import NODE_VERSION, SANDBOX, NodePin, PinnedBase
+from aisb.domain.images import SANDBOX, NodePin, PinnedBase, node_version
 from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, PINNED, parse_net_mode
@@ -117,7 +117,7 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
 
 def need_images(question: Question, shop: Workshop) -> ImageNames:
     """The two images' names, both in podman's store when this returns."""
-    return build_images(BuildRequest(spec_of(question), question.wanted.ca_bundle), shop)
+    return build_images(BuildRequest(spec_of(question), question.wanted.ca_bundle, question.wanted.customize), shop)
 
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:
@@ -282,7 +282,8 @@ def _recorded(question: Question, cache: str) -> ImageInputs:
     """The inputs on record. What was never looked up is said, not guessed."""
     spec = spec_of(question)
     base = read_base_pin(cache, spec.base) or PinnedBase(spec.base.text, spec.base.text, "not pinned yet")
-    node = read_node_pin(cache, spec) or NodePin(NODE_VERSION, "npm", (("not-downloaded-yet", "-"),) * 2)
+    version = node_version(spec.node_line, base)
+    node = read_node_pin(cache, spec, base) or NodePin(version, "npm", (("not-downloaded-yet", "-"),) * 2)
     return read_inputs(spec, base, node)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from aisb.domain.images import NODE_VERSION, NPM, TARBALL, NodePin, PinnedBase, node_package
+from aisb.domain.images import NPM, TARBALL, NodePin, PinnedBase, node_package, node_version
 from aisb.effects.node_mirror import NoMirror, fetch_from_mirror, parse_mirror
 from aisb.effects.node_npm import fetch_from_npm
 from aisb.effects.pins import read_node_pin, write_node_pin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def need_node(shop: Workshop, spec: ImageSpec, lent: Lent, base: PinnedBase) -> NodePin:
     """Node's archive in the cache, checked. Raises Unavailable where it cannot be had or is not what it should be."""
     with alone(shop, "node", "waiting for another build that fetches node"):
-        known = read_node_pin(shop.directories.cache, spec)
+        known = read_node_pin(shop.directories.cache, spec, base)
         if known and _is_whole(shop, known):
             return known
         pin = _fetch(shop, spec, lent, base)
@@ -50,12 +50,13 @@ def _fetch(shop: Workshop, spec: ImageSpec, lent: Lent, base: PinnedBase) -> Nod
     if spec.node_origin == NPM:
         return fetch_from_npm(shop, spec, lent, base)
     mirror = parse_mirror(shop.environ.get("AISB_NODE_MIRROR", ""))
+    version = node_version(spec.node_line, base)
     try:
-        return fetch_from_mirror(shop, spec, lent, mirror)
+        return fetch_from_mirror(shop, spec, lent, mirror, version)
     except NoMirror as error:
         if spec.node_origin == TARBALL:
             raise Unavailable(
-                f"node {NODE_VERSION} could not be fetched: {error}",
+                f"node {version} could not be fetched: {error}",
                 hint="name a mirror that can be reached: AISB_NODE_MIRROR=https://...",
             ) from error
         shop.report.note(f"node: {error}; taking npm's package {node_package(spec.platform)} instead")

@@ -10,7 +10,7 @@ import tempfile
 import urllib.request
 from typing import TYPE_CHECKING
 
-from aisb.domain.images import NODE_PLATFORMS, NODE_VERSION, TARBALL, NodePin
+from aisb.domain.images import NODE_PLATFORMS, TARBALL, NodePin, version_key
 from aisb.effects.progress import step
 from aisb.errors import Unavailable, UsageError
 
@@ -41,12 +41,13 @@ def parse_mirror(text: str) -> str:
     return text.rstrip("/")
 
 
-def fetch_from_mirror(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str) -> NodePin:
-    name = f"node-v{NODE_VERSION}-{NODE_PLATFORMS[spec.platform]}.tar.xz"
-    folder = f"{mirror}/v{NODE_VERSION}"
+def fetch_from_mirror(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str, version: str) -> NodePin:
+    """The archive of a version, in the cache. Raises NoMirror where it is not there, Unavailable for a wrong one."""
+    name = f"node-v{version}-{NODE_PLATFORMS[spec.platform]}.tar.xz"
+    folder = f"{mirror}/v{version}"
     certificates = ssl.create_default_context(cadata=lent.certificates or None)
-    shown = re.sub(r"//[^/@]*@", "//", mirror)
-    with step(shop.report, f"node {NODE_VERSION} from {shown}"):
+    shown = _shown(mirror)
+    with step(shop.report, f"node {version} from {shown}"):
         sums = _download(f"{folder}/SHASUMS256.txt", certificates, shop.report.tick)
         wanted = find_checksum(sums.decode("ascii", "replace"), name)
         if wanted is None:
@@ -57,7 +58,24 @@ def fetch_from_mirror(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str) 
             f"{name} from {shown} has the sha256 {found}, but SHASUMS256.txt says {wanted}",
             hint="the archive or the list was changed on the way; nothing was built from it",
         )
-    return NodePin(NODE_VERSION, TARBALL, ((name, wanted),))
+    return NodePin(version, TARBALL, ((name, wanted),))
+
+
+def find_newest(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str) -> str:
+    """The newest version of Node's line that the mirror has for this platform. Raises NoMirror where it says none."""
+    certificates = ssl.create_default_context(cadata=lent.certificates or None)
+    address = f"{mirror}/latest-v{spec.node_line}.x/SHASUMS256.txt"
+    names = _download(address, certificates, shop.report.tick).decode("ascii", "replace")
+    wanted = re.compile(rf"node-v({spec.node_line}\.\d+\.\d+)-{NODE_PLATFORMS[spec.platform]}\.tar\.xz")
+    versions = [match[1] for match in wanted.finditer(names)]
+    if not versions:
+        raise NoMirror(f"{_shown(mirror)} lists no node {spec.node_line}")
+    return max(versions, key=version_key)
+
+
+def _shown(mirror: str) -> str:
+    """The address without a password."""
+    return re.sub(r"//[^/@]*@", "//", mirror)
 
 
 def find_checksum(sums: str, name: str) -> str | None:

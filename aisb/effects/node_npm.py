@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.assets import asset_path
-from aisb.domain.images import NODE_VERSION, NPM, NPM_VERSION, NodePin, PinnedBase, node_package
+from aisb.domain.images import NPM, NPM_VERSION, NodePin, PinnedBase, node_package, node_version
 from aisb.effects.hold import DETACHED, HELD, hold
 from aisb.effects.host import find_program
 from aisb.effects.lending import lend
@@ -26,12 +26,14 @@ _SECONDS = 900.0
 
 
 def fetch_from_npm(shop: Workshop, spec: ImageSpec, lent: Lent, base: PinnedBase) -> NodePin:
-    packages = (f"{node_package(spec.platform)}@{NODE_VERSION}", f"npm@{NPM_VERSION}")
-    names = (f"{node_package(spec.platform)}-{NODE_VERSION}.tgz", f"npm-{NPM_VERSION}.tgz")
+    """The two packages in the cache. Raises Unavailable where npm does not bring them."""
+    version = node_version(spec.node_line, base)
+    packages = (f"{node_package(spec.platform)}@{version}", f"npm@{NPM_VERSION}")
+    names = (f"{node_package(spec.platform)}-{version}.tgz", f"npm-{NPM_VERSION}.tgz")
     with own_folder(f"{shop.directories.cache}/fetching") as folder:
         with lend(shop, lent) as secrets:
             _pack(shop, base, packages, folder, dict(secrets))
-        return NodePin(NODE_VERSION, NPM, tuple((name, _take(shop, folder, name)) for name in names))
+        return NodePin(version, NPM, tuple((name, _take(shop, folder, name)) for name in names))
 
 
 def _take(shop: Workshop, folder: str, name: str) -> str:
@@ -51,12 +53,12 @@ def _pack(shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: s
         lines.append(line)
         shop.report.tick()
 
-    with step(shop.report, f"node {NODE_VERSION} from npm's registry{where}"):
+    with step(shop.report, f"{packages[0]} from npm's registry{where}"):
         if npm:
             code = shop.runner.stream(_host_npm(shop, npm, packages, folder, secrets), on_line, shop.report.tick)
         else:
             with hold(folder, shop.report.note):
-                command = _container_npm(shop, base, packages, folder, secrets)
+                command = throw_away(shop, base.source, Step(("fetch", *packages)), folder, secrets)
                 code = shop.runner.stream(command, on_line, shop.report.tick)
     if code != 0:
         raise Unavailable(f"npm could not fetch {' and '.join(packages)}", hint="\n".join(lines[-20:]))
@@ -76,28 +78,46 @@ def _host_npm(shop: Workshop, npm: str, packages: tuple[str, ...], folder: str, 
     return Command(argv=(npm, *arguments), timeout_seconds=_SECONDS, environment={**shop.proxies, **extra}, cwd=folder)
 
 
-def container_argv(podman: str, base: str, packages: tuple[str, ...], mounts: tuple[Mount, ...]) -> tuple[str, ...]:
-    """podman's argv for the distribution's own npm, in a container of the base that is gone afterwards."""
+def container_argv(
+    podman: str,
+    image: str,
+    words: tuple[str, ...],
+    mounts: tuple[Mount, ...],
+    variables: tuple[tuple[str, str], ...] = (),
+) -> tuple[str, ...]:
+    """podman's argv for a step of the setup that changes no image, in a container that is gone afterwards."""
     return (
         podman, "run", "--rm", "--pull=never", "--log-driver", "none", "--security-opt", "label=disable",
         "--tmpfs", "/run/aisb-scratch",
         *(f"--mount={mount.option()}" for mount in mounts),
+        *(f"--env={name}={value}" for name, value in variables),
         "--workdir", "/run/aisb-fetched",
         "--user", "0",
         "--entrypoint", "/bin/sh",
-        base,
-        "/run/aisb-build/setup", "-", "fetch", *packages,
+        image,
+        "/run/aisb-build/setup", "-", *words,
     )  # fmt: skip
 
 
-def _container_npm(
-    shop: Workshop, base: PinnedBase, packages: tuple[str, ...], folder: str, secrets: dict[str, str]
-) -> Command:
+class Step(NamedTuple):
+    """A step of the setup with its arguments, variables for npm, and how long it may take."""
+
+    words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    seconds: float = _SECONDS
+
+
+def throw_away(shop: Workshop, image: str, step: Step, folder: str, secrets: dict[str, str]) -> Command:
+    """
+    A step of the setup in a container with what the host lends, whose working directory is `folder`.
+
+    The caller holds the folder for as long as it shall go on.
+    """
     mounts = (
         Mount(asset_path("templates", "setup.sh"), "/run/aisb-build/setup", read_only=True),
         Mount(f"{folder}/{HELD}", f"/run/aisb-build/{HELD}", read_only=True),
         Mount(folder, "/run/aisb-fetched", read_only=False),
         *(Mount(path, f"/run/secrets/{name}", read_only=True) for name, path in secrets.items()),
     )
-    argv = DETACHED + container_argv(shop.podman, base.source, packages, mounts)
-    return Command(argv=argv, timeout_seconds=_SECONDS, environment=shop.proxies)
+    argv = DETACHED + container_argv(shop.podman, image, step.words, mounts, step.variables)
+    return Command(argv=argv, timeout_seconds=step.seconds, environment=shop.proxies)

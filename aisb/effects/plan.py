@@ -64,6 +64,8 @@ class Question(NamedTuple):
     policy_files: tuple[SourceFile, ...] = ()
     proxy_addresses: tuple[str, ...] = ()
     name_servers: tuple[str, ...] = ()
+    # The user's own part of the Containerfile.
+    fragment: str = ""
 
 
 def digest(question: Question) -> str:

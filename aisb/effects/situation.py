@@ -9,16 +9,17 @@ import stat
 from typing import TYPE_CHECKING
 
 from aisb.assets import asset_path, package_path
-from aisb.domain.base_image import parse_base_image
+from aisb.domain.base_image import REGISTRY, parse_base_image
 from aisb.domain.certificates import find_certificates
-from aisb.domain.images import ImageSpec, parse_platform
+from aisb.domain.freshness import is_due, is_stale, stale_words
+from aisb.domain.images import NODE_LINE, ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.pi_values import MODELS, SETTINGS
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.host import host_addresses, name_servers
-from aisb.effects.pins import read_pins
+from aisb.effects.pins import read_base_pin, read_pins
 from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
 from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
 from aisb.effects.state import volumes_directory
@@ -165,6 +166,35 @@ def whole_path(path: str, origin: str) -> str:
         ) from None
 
 
+def read_fragment(path: str, default: str, project: str, origin: str = "--customize") -> str:
+    """
+    The user's own part of the Containerfile: the file that was named, else `default` where it is there.
+
+    Raises UsageError for what may not be in it, and Untrusted for a file that the agent could change.
+    """
+    if not path and not os.path.lexists(default):
+        return ""
+    named = f"{origin} {path}" if path else default
+    from aisb.domain.fragment import parse_fragment
+
+    return parse_fragment(_users_own(whole_path(path, origin) or default, project, named), named)
+
+
+def _users_own(path: str, project: str, named: str) -> bytes:
+    """The content of a file of the user's that decides what an image holds."""
+    if is_reached_through(path, project):
+        raise Untrusted(f"{named} lies in the project, where the agent can change it", hint="keep it elsewhere")
+    need_outside_of_homes(path, volumes_directory(os.environ), named)
+    try:
+        descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"{named} is not a regular file", hint="name a file of instructions")
+            return file.read(_LARGEST_BUNDLE)
+    except OSError as error:
+        raise UsageError(f"{named}: {error.strerror}", hint="name a file of instructions") from error
+
+
 def _checked_certificates(named: str, data: bytes) -> str:
     text = data.decode("utf-8", "replace")
     certificates = find_certificates([text])
@@ -199,7 +229,14 @@ def stamp_of(path: str) -> str:
 
 
 def look_around(
-    wanted: Wanted, sources: Sources, *, project: str, network: str, ca_origin: str, home: str | None = None
+    wanted: Wanted,
+    sources: Sources,
+    *,
+    project: str,
+    network: str,
+    ca_origin: str,
+    home: str | None = None,
+    fragment: str = "",
 ) -> Question:
     """
     The question whose answer is a plan. `ca_origin` is where the bundle of certificates was named, `home` the volume
@@ -222,6 +259,7 @@ def look_around(
         allow_files=sources.allow_files,
         policy_files=sources.policy_files,
         name_servers=name_servers() if wanted.net == "allow" else (),
+        fragment=fragment,
     )
 
 
@@ -232,6 +270,8 @@ def spec_of(question: Question) -> ImageSpec:
         platform=parse_platform(os.uname().machine),
         install=parse_packages(question.wanted.packages()),
         node_origin=question.wanted.node_origin,
+        node_line=question.wanted.node_line or NODE_LINE,
+        fragment=question.fragment,
         harness=question.wanted.harness,
     )
 
@@ -239,6 +279,7 @@ def spec_of(question: Question) -> ImageSpec:
 def need_plan(question: Question, shop: Workshop) -> Plan:
     """The plan that answers the question, with the images that it names in podman's store."""
     cache = shop.directories.cache
+    _keep_fresh(question, shop)
     plan = find_plan(cache, _pinned(question, cache))
     if plan is None:
         from aisb.effects.make_plan import make_plan
@@ -254,6 +295,21 @@ def need_plan(question: Question, shop: Workshop) -> Plan:
     return plan
 
 
+def _keep_fresh(question: Question, shop: Workshop) -> None:
+    """Ask again what the base stands for where its record has outlived its time, or say how old it is."""
+    base = parse_base_image(question.wanted.base_image)
+    pin = read_base_pin(shop.directories.cache, base) if base.kind == REGISTRY and not base.digest else None
+    if pin is None or not is_stale(pin, shop.freshness, shop.now):
+        return
+    if shop.may_fetch and is_due(pin, shop.freshness, shop.now):
+        from aisb.effects.build import BuildRequest
+        from aisb.effects.refresh import refresh_base
+
+        refresh_base(shop, BuildRequest(spec_of(question), question.wanted.ca_bundle, question.wanted.customize))
+    else:
+        shop.report.note(f"note: {stale_words(pin, shop.now)}")
+
+
 def _pinned(question: Question, cache: str) -> Question:
     """The question with what the base and Node stand for at the moment."""
-    return question._replace(pin=read_pins(cache, question.wanted.base_image))
+    return question._replace(pin=read_pins(cache, question.wanted.base_image, question.wanted.node_line or NODE_LINE))

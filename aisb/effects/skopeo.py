@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command
-from aisb.errors import Unavailable
+from aisb.errors import CommandError, Unavailable
 
 if TYPE_CHECKING:
     from aisb.domain.base_image import BaseImage
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aisb.effects.workshop import Workshop
 
 _SECONDS = 20.0
+_TOO_MANY = "Too many requests"
 _MESSAGE = re.compile(r'level=(?:fatal|error) msg="(?P<message>(?:[^"\\]|\\.)*)"')
 
 
@@ -26,15 +27,28 @@ class Resolved(NamedTuple):
     index_digest: str = ""
 
 
-def resolve(shop: Workshop, base: BaseImage, platform: str) -> Resolved:
-    """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer."""
+def resolve(shop: Workshop, base: BaseImage, platform: str, seconds: float = _SECONDS) -> Resolved:
+    """Ask the registry. Raises Unavailable, in one line with the reason, where it has no answer in time."""
     skopeo = shop.need_program("skopeo", f"it asks the registry what {base.text} is")
     command = Command(
-        argv=(skopeo, "--command-timeout", f"{_SECONDS:.0f}s", "inspect", "--raw", f"docker://{base.reference}"),
-        timeout_seconds=_SECONDS + 5,
+        # It waits and asks again where it is told to come later, and says so in its debugging alone.
+        argv=(
+            skopeo,
+            "--debug",
+            "--command-timeout",
+            f"{seconds:.0f}s",
+            "inspect",
+            "--raw",
+            f"docker://{base.reference}",
+        ),
+        # It ends itself in time, and can say why then.
+        timeout_seconds=seconds + 0.5,
         environment=shop.network,
     )
-    finished = shop.runner.run(command)
+    try:
+        finished = shop.runner.run(command)
+    except CommandError as error:
+        raise Unavailable(f"{base.text} could not be looked up: no answer in {seconds:.0f} s", hint=_hint()) from error
     if finished.code != 0:
         raise Unavailable(f"{base.text} could not be looked up: {_reason(finished)}", hint=_hint())
     return read_manifest(base, finished.stdout, platform)
@@ -72,6 +86,8 @@ def _for_platform(base: BaseImage, entries: list[dict[str, object]], platform: s
 def _reason(finished: Finished) -> str:
     """The last message that skopeo logged; else the last line of what it said."""
     text = finished.stderr.decode("utf-8", "replace").strip()
+    if _TOO_MANY in text:
+        return "too many requests (429)"
     messages = [match["message"] for match in _MESSAGE.finditer(text)] or text.splitlines()
     return messages[-1].replace('\\"', '"').replace("\\n", " ") if messages else f"skopeo exited {finished.code}"
 

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.freshness import Freshness
 from aisb.effects.host import find_program
 from aisb.effects.process import SAFE_PATH, Command
 from aisb.effects.state import make_private
@@ -25,14 +26,22 @@ _INSPECT_SECONDS = 60.0
 
 
 class Workshop(NamedTuple):
-    """The world as a build sees it. `environ` is the user's: proxies and npm's settings are read from it."""
+    """
+    The world as a build sees it. `environ` is the user's: proxies and npm's settings are read from it.
+
+    `now` is the time that a record gets and is judged by, in seconds since 1970. Unless it `may_fetch`, a registry is
+    not asked and nothing is built.
+    """
 
     podman: str
     directories: Directories
     environ: Mapping[str, str]
     runner: Runner
     report: Report
+    now: float
     search_path: str = SAFE_PATH
+    freshness: Freshness = Freshness()
+    may_fetch: bool = True
 
     @property
     def proxies(self) -> dict[str, str]:

@@ -23,6 +23,7 @@ from aisb.domain.images import (
     image_name,
     list_inputs,
 )
+from aisb.domain.manifest import PATH as MANIFEST
 from aisb.render.environment import render
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ class SandboxImageView(NamedTuple):
     node: NodePin
     setup: str
     install: tuple[str, ...]
+    fragment: str
+    packages: tuple[str, ...]
+    npm_version: str
     agent: Harness
     agent_package: str
-    packages: tuple[str, ...] = SANDBOX_PACKAGES
-    npm_version: str = NPM_VERSION
+    agent_version: str
 
 
 class GateImageView(NamedTuple):
@@ -64,15 +67,25 @@ class BuildView(NamedTuple):
     iid_file: str
     labels: tuple[tuple[str, str], ...]
     secrets: tuple[tuple[str, str], ...]
+    no_cache: bool = False
+    annotations: tuple[tuple[str, str], ...] = ()
 
 
 def containerfile(role: str, inputs: ImageInputs) -> str:
     """The Containerfile of one image."""
     if role == GATE:
         return render("gate.Containerfile.j2", GateImageView(inputs.base, _setup_digest(inputs.gate_files)))
-    setup = _setup_digest(inputs.sandbox_files)
     view = SandboxImageView(
-        inputs.base, inputs.node, setup, inputs.install, inputs.harness, agent_package=inputs.agent_package
+        base=inputs.base,
+        node=inputs.node,
+        setup=_setup_digest(inputs.sandbox_files),
+        install=inputs.install,
+        fragment=inputs.fragment,
+        packages=SANDBOX_PACKAGES,
+        npm_version=NPM_VERSION,
+        agent=inputs.harness,
+        agent_package=inputs.agent_package,
+        agent_version=inputs.agent_version,
     )
     return render("Containerfile.j2", view)
 
@@ -103,12 +116,14 @@ def build_argv(view: BuildView) -> tuple[str, ...]:
         view.podman, "build",
         "--pull=never",
         "--force-rm",
+        *(("--no-cache",) if view.no_cache else ()),
         # Where SELinux rules, a step could not read the context that it has mounted.
         "--security-opt", "label=disable",
         "--format", "oci",
         "--file", f"{view.context}/{CONTAINERFILE}",
         "--iidfile", view.iid_file,
         *(f"--label={name}={value}" for name, value in view.labels),
+        *(f"--annotation={name}={value}" for name, value in view.annotations),
         *(f"--secret=id={name},src={path}" for name, path in view.secrets),
         view.context,
     )  # fmt: skip
@@ -136,6 +151,17 @@ def registries_argv(podman: str, image: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def manifest_argv(podman: str, image: str) -> tuple[str, ...]:
+    """podman's argv for a throw-away run that prints the list of what an image holds."""
+    return (
+        *_throw_away_run(podman),
+        "--user", "0",
+        "--entrypoint", "/bin/cat",
+        image,
+        MANIFEST,
+    )  # fmt: skip
+
+
 def label_argv(view: BuildView) -> tuple[str, ...]:
     """podman's argv for the last step of a build: the same image and a label. Its context is a Containerfile."""
     return (
@@ -144,6 +170,8 @@ def label_argv(view: BuildView) -> tuple[str, ...]:
         "--format", "oci",
         "--iidfile", view.iid_file,
         *(f"--label={name}={value}" for name, value in view.labels),
+        # These belong to a manifest, and are not handed on as labels are.
+        *(f"--annotation={name}={value}" for name, value in view.annotations),
         view.context,
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from laboratory.settings import ACCOUNT, HOME, HOSTS  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["HERE", "HOSTS", "LABORATORY", "Lab", "Result", "locked"]
 
@@ -162,6 +163,17 @@ class Lab:
         subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
         try:
             yield
+        finally:
+            shutil.rmtree(place)
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Path]:
+        """A directory whose files are at http://allowed.test/files/ until the end of the block."""
+        place = HOSTS[self.name].cache / "www/allowed.test/files"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        try:
+            yield place
         finally:
             shutil.rmtree(place)
 

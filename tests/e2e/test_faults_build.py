@@ -41,7 +41,7 @@ def test_an_archive_with_a_wrong_checksum_stops_the_build(lab: Lab) -> None:
     {OWN_CACHE} cp -r $old/ai-sandbox/base $HOME/own/ai-sandbox/ && rm $HOME/own/ai-sandbox/downloads/*
     mkdir -p served/v{NODE_VERSION} && cd served/v{NODE_VERSION} && echo changed >{ARCHIVE} || exit 3
     echo "{"0" * 64}  {ARCHIVE}" >SHASUMS256.txt; cd ../..
-    AISB_NODE_MIRROR=http://{{address}} aisb build; echo $?
+    AISB_NODE_MIRROR=http://{{address}} aisb build --no-cache; echo $?
     ls -A $HOME/own/ai-sandbox/downloads
     """
 

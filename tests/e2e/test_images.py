@@ -201,6 +201,7 @@ def test_a_base_whose_ids_are_taken_is_fine(lab: Lab) -> None:
         base=$(podman images --format '{{{{.Repository}}}}:{{{{.Tag}}}}' localhost/aisb-base | grep -m 1 :trixie-)
         podman run --rm --network none --user 0 -v $setup:/setup:ro --entrypoint /bin/sh $base -c '
             {{ {taken}; }} >/dev/null 2>&1
+            printf "ID=ubuntu\\nVERSION_ID=24.04\\nVERSION_CODENAME=noble\\n" >/etc/os-release
             sh /setup - users && getent passwd sandbox && getent group sandbox && id other
             stat -c "%n %a %u:%g" /home/sandbox /run/user/1000; ls /home; ls /etc/*- 2>/dev/null'"""
 

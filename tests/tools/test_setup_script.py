@@ -73,6 +73,48 @@ def test_a_squid_that_cannot_open_tls_stops_the_build(options: str, why: str) ->
     assert (done.returncode, done.stdout) == (1, f"aisb-fail: {why}\n")
 
 
+NEWER_TOOLS = """
+scratch=/nowhere
+configure_npm() { :; }
+apt() {
+    [ "$*" = "--simulate upgrade" ] || exit 9
+    printf '%s\n' 'Reading package lists...' 'Inst libc6 [2.41-12] (2.41-13 Debian:13/stable [amd64]) []' \
+        'Inst new (1 Debian:13/stable [all])' 'Conf libc6 (2.41-13 Debian:13/stable [amd64])'
+}
+apt-cache() { printf '%s\n' squid-openssl: '  Installed: (none)' '  Candidate: 6.13-2' '  Version table:'; }
+npm() { [ "$2" != broken@1 ] && printf '[\n  "1.0.0",\n  "1.1.0"\n]\n'; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("lists", "packages"),
+    [
+        (
+            "true",
+            ["aisb-lists: read", "aisb-upgrade: libc6 2.41-12 2.41-13", "aisb-squid: 6.13-2"],
+        ),
+        ("fail 'no lists'", ["aisb-fail: no lists"]),
+    ],
+    ids=["with apt", "without"],
+)
+def test_what_is_newer_is_told_in_marked_lines(lists: str, packages: list[str]) -> None:
+    """Of what apt would upgrade, its squid, and each package that npm knows; one that cannot be asked hides no other."""
+    script = f"{NEWER_TOOLS}\n{_function('fail')}\nread_lists() {{ {lists}; }}\n{_function('step_newer')}\n"
+
+    done = subprocess.run(
+        ["bash", "-eu", "-c", f"{script}step_newer one@1 broken@1 @two/x@2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    versions = '[  "1.0.0",  "1.1.0"]'
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [*packages, f"aisb-latest: one@1 {versions}", f"aisb-latest: @two/x@2 {versions}"],
+    ), done.stderr
+
+
 def _function(name: str) -> str:
     """One function of the script."""
     with open(SETUP, encoding="utf-8") as file:

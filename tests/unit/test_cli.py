@@ -462,6 +462,8 @@ def test_the_flags_of_a_run(golden: Callable[[str, str], None]) -> None:
     golden("help/learn", aisb("learn", "--help").stdout.decode())
     golden("help/policy", aisb("policy", "--help").stdout.decode())
     golden("help/build", aisb("build", "--help").stdout.decode())
+    golden("help/update", aisb("update", "--help").stdout.decode())
+    golden("help/inspect", aisb("inspect", "--help").stdout.decode())
 
 
 def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ def test_the_env_file_is_one_that_the_command_takes() -> None:
 def test_the_settings_are_variables_that_aisb_reads() -> None:
     """Also those that are commented out; and every option that has a variable is there."""
     known = {f"AISB_{option.name.upper().replace('-', '_')}" for option in OPTIONS if "env" in option.layers}
+    # What concerns the images of a machine, and no single run.
+    known |= {"AISB_BASE_AUTO_UPDATE", "AISB_BASE_TTL_DAYS", "AISB_NODE_MIRROR", "AISB_REGISTRY_MIRROR"}
 
     assert sorted(re.findall(r"^#?([A-Z_]+)=", read("aisb.env"), re.MULTILINE)) == sorted(known)
 

@@ -70,7 +70,7 @@ def test_an_image_says_which_agent_it_holds() -> None:
     for name, row in HARNESSES.items():
         inputs = make_inputs(harness=row)
         images[name] = {
-            key: value for key, value in labels(SANDBOX, inputs, {}) if key.startswith(("aisb.ha", "aisb.pi"))
+            key: value for key, value in labels(SANDBOX, inputs, {}) if key.startswith(("aisb.ha", "aisb.pi-"))
         }
         assert image_inputs(SANDBOX, inputs)["agent"] == f"{inputs.agent_package}@{row.version}"
 

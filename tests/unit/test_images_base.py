@@ -104,6 +104,7 @@ def test_a_registrys_base_is_looked_up_once_and_fetched_by_digest(tmp_path: Path
     assert runner.argvs == [
         (
             f"{tmp_path}/bin/skopeo",
+            "--debug",
             "--command-timeout",
             "20s",
             "inspect",
@@ -125,12 +126,16 @@ def test_a_registrys_base_is_looked_up_once_and_fetched_by_digest(tmp_path: Path
         ),
         ('time="x" level=warning msg="a"\ntime="x" level=fatal msg="toomanyrequests"\n', "toomanyrequests"),
         ("something else\nthe last line\n", "the last line"),
+        (
+            'level=debug msg="Too many requests to x: sleeping for 2 s"\nlevel=fatal msg="context deadline exceeded"\n',
+            "too many requests (429)",
+        ),
         ("", "skopeo exited 1"),
     ],
 )
 def test_a_registry_without_an_answer_is_named_in_one_line(tmp_path: Path, stderr: str, reason: str) -> None:
     """With the reason that skopeo gives, and a way that needs no registry."""
-    shop = make_shop(tmp_path, FakeRunner(Finished(code=1, stderr=stderr.encode())))
+    shop = make_shop(tmp_path, FakeRunner(Finished(code=1, stderr=stderr.encode()), NO))
 
     with pytest.raises(Unavailable) as caught:
         need_base(shop, spec("debian:trixie"), NOTHING)
@@ -296,6 +301,6 @@ def test_mmdebstrap_writes_down_nothing_of_the_host() -> None:
 def test_a_program_that_is_missing_is_named(tmp_path: Path, text: str, message: str) -> None:
     """With the one command that installs it."""
     with pytest.raises(Unavailable) as caught:
-        need_base(make_shop(tmp_path, programs=()), spec(text), NOTHING)
+        need_base(make_shop(tmp_path, FakeRunner(NO), programs=()), spec(text), NOTHING)
 
     assert (caught.value.message, caught.value.hint) == (message, f"install it: apt-get install {message.split()[0]}")

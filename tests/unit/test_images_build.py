@@ -169,7 +169,7 @@ def test_two_contexts_are_alike_to_the_second(tmp_path: Path) -> None:
 
 
 def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
-    """The cause in one line, the last ten lines that are not podman's or ours, where the rest is, what to do."""
+    """The cause in one line, the last twenty lines that are not podman's or ours, where the rest is, what to do."""
     output = (
         "STEP 1/4: FROM x\naisb-step: installing zsh\n"
         + "".join(f"line {number}\n" for number in range(30))
@@ -186,7 +186,7 @@ def test_a_build_that_fails_is_explained(tmp_path: Path) -> None:
     (log,) = os.listdir(tmp_path / "state" / "builds")
     assert caught.value.message == "the sandbox image could not be built: apt could not install: zsh"
     assert caught.value.hint.splitlines() == [
-        *(f"| line {number}" for number in range(20, 30)),
+        *(f"| line {number}" for number in range(10, 30)),
         f"the whole log: {tmp_path}/state/builds/{log}",
         "where a download failed, look at the network and the mirrors; then try again:",
         f"  aisb build --base-image {SPEC.base.text} --install zsh",
@@ -349,10 +349,10 @@ def test_proxies_reach_a_build_by_its_environment_alone(tmp_path: Path) -> None:
     [
         pytest.param(SPEC._replace(base=parse_base_image(DEFAULT_BASE), install=()), "", "aisb build", id="nothing"),
         pytest.param(
-            SPEC._replace(install=("jq=1.7*", "zsh"), node_origin="npm"),
+            SPEC._replace(install=("jq=1.7*", "zsh"), node_origin="npm", node_line="24"),
             "/etc/our ca.pem",
             f"aisb build --base-image {SPEC.base.text} --install 'jq=1.7*' --install zsh "
-            "--ca-bundle '/etc/our ca.pem' --node-source npm",
+            "--ca-bundle '/etc/our ca.pem' --node 24 --node-source npm",
             id="everything",
         ),
     ],

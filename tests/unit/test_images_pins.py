@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.base_image import parse_base_image
-from aisb.domain.images import ImageSpec
+from aisb.domain.images import ImageSpec, NodePin
 from aisb.effects.pins import (
     base_pin_path,
     node_pin_path,
     read_base_pin,
     read_node_pin,
     read_pins,
+    read_previous_pin,
+    replace_base_pin,
     this_platform,
     write_base_pin,
     write_node_pin,
@@ -34,12 +36,15 @@ def test_a_pin_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     write_base_pin(str(tmp_path), DEBIAN, REGISTRY)
     write_node_pin(str(tmp_path), "linux/amd64", NODE_FROM_NPM)
 
-    assert (read_base_pin(str(tmp_path), DEBIAN), read_node_pin(str(tmp_path), SPEC)) == (REGISTRY, NODE_FROM_NPM)
+    assert (read_base_pin(str(tmp_path), DEBIAN), read_node_pin(str(tmp_path), SPEC, REGISTRY)) == (
+        REGISTRY,
+        NODE_FROM_NPM,
+    )
 
 
 def test_what_was_never_looked_up_has_no_pin(tmp_path: Path) -> None:
     """Not an error: a build comes first then."""
-    assert (read_base_pin(str(tmp_path), DEBIAN), read_node_pin(str(tmp_path), SPEC)) == (None, None)
+    assert (read_base_pin(str(tmp_path), DEBIAN), read_node_pin(str(tmp_path), SPEC, REGISTRY)) == (None, None)
 
 
 def test_two_spellings_of_one_image_share_a_pin(tmp_path: Path) -> None:
@@ -65,6 +70,11 @@ def test_names_that_look_alike_have_records_of_their_own() -> None:
         {"source": "--flag"},
         {"digest": "sha256:short"},
         {"generation": "0 && true"},
+        {"generation": "2026-11-30.0"},
+        {"time": "yesterday"},
+        {"tried": 5},
+        {"node": "22"},
+        {"agent": "1.6.0 && true"},
         {"unknown": "x"},
         {"digest": None},
     ],
@@ -94,21 +104,51 @@ def test_a_base_record_that_was_tampered_with_is_no_record(tmp_path: Path, chang
 )
 def test_a_record_of_node_that_cannot_be_is_no_record(tmp_path: Path, text: str) -> None:
     """The same holds for the names and hashes of archives."""
-    path = node_pin_path(str(tmp_path), "linux/amd64")
+    path = node_pin_path(str(tmp_path), "linux/amd64", "22.23.3")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
-    assert read_node_pin(str(tmp_path), SPEC) is None
+    assert read_node_pin(str(tmp_path), SPEC, REGISTRY) is None
 
 
 def test_node_is_taken_from_where_it_was_asked_for(tmp_path: Path) -> None:
     """A record of one source does not answer for the other."""
     write_node_pin(str(tmp_path), "linux/amd64", NODE_FROM_MIRROR)
 
-    found = [read_node_pin(str(tmp_path), SPEC._replace(node_origin=origin)) for origin in ("", "tarball", "npm")]
+    found = [read_node_pin(str(tmp_path), SPEC._replace(node_origin=origin), None) for origin in ("", "tarball", "npm")]
 
     assert found == [NODE_FROM_MIRROR, NODE_FROM_MIRROR, None]
+
+
+def test_a_newer_node_than_this_releases_own_is_on_record(tmp_path: Path) -> None:
+    """The base's record says which an update found; of another line it says nothing."""
+    cache = str(tmp_path)
+    newer = NODE_FROM_NPM._replace(version="22.99.1")
+    for pin in (NODE_FROM_NPM, newer):
+        write_node_pin(cache, "linux/amd64", pin)
+
+    def found(version: str) -> NodePin | None:
+        return read_node_pin(cache, SPEC, REGISTRY._replace(node=version))
+
+    assert [found(version) for version in ("", "22.1.0", "22.99.1", "24.99.1", "22.99.2")] == [
+        NODE_FROM_NPM,
+        NODE_FROM_NPM,
+        newer,
+        NODE_FROM_NPM,
+        None,
+    ]
+
+
+def test_a_replaced_record_is_kept(tmp_path: Path) -> None:
+    """One of them: an update has one way back."""
+    cache = str(tmp_path)
+    pins = [REGISTRY._replace(generation=f"2026-11-0{day}") for day in (1, 2, 3)]
+    before = read_previous_pin(cache, DEBIAN)
+    for pin in pins:
+        replace_base_pin(cache, DEBIAN, pin)
+
+    assert (before, read_previous_pin(cache, DEBIAN), read_base_pin(cache, DEBIAN)) == (None, pins[1], pins[2])
 
 
 def test_the_stamp_changes_with_each_record(tmp_path: Path) -> None:

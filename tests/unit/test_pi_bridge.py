@@ -631,7 +631,7 @@ def test_a_bridge_that_cannot_be_read_is_made_again(tmp_path: Path) -> None:
 def test_which_pi_an_image_holds_is_asked_once(tmp_path: Path) -> None:
     runner = FakeRunner(said("@mariozechner/pi-coding-agent 0.73.1\n"))
     directories = Directories(*(str(tmp_path) for _ in range(4)))
-    shop = Workshop("podman", directories, {}, runner, None)  # type: ignore[arg-type]  # nothing is built
+    shop = Workshop("podman", directories, {}, runner, None, 0.0)  # type: ignore[arg-type]  # nothing is built
 
     assert [pi_of(shop, "localhost/s:1"), pi_of(shop, "localhost/s:1")] == [OLD, OLD]
     assert [argv[:4] for argv in runner.argvs] == [("podman", "image", "inspect", "--format")]

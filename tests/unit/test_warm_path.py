@@ -132,6 +132,51 @@ def test_of_a_pi_on_the_host_a_warm_start_reads_and_rewrites_nothing(tmp_path: P
     assert warm == [".pi/agent/settings.json", "aisb.cli.pi"]
 
 
+DECIDE = """
+import os, sys, time
+from aisb.domain.base_image import parse_base_image
+from aisb.domain.freshness import Freshness, stamp
+from aisb.domain.images import NodePin, PinnedBase
+from aisb.domain.wanted import Wanted
+from aisb.effects.pins import read_pins, this_platform, write_base_pin, write_node_pin
+from aisb.effects.plan import Plan, Question, keep_plan, note_images
+from aisb.effects.progress import Silence
+from aisb.effects.situation import need_plan
+from aisb.effects.state import Directories
+from aisb.effects.workshop import Workshop
+
+cache = sys.argv[1]
+base = parse_base_image("docker.io/library/ubuntu:24.04")
+pin = PinnedBase(base.text, "docker.io/library/ubuntu@sha256:" + "0" * 64, "sha256:" + "0" * 64, time=stamp(time.time()))
+write_base_pin(cache, base, pin)
+write_node_pin(cache, this_platform(), NodePin("22.23.3", "npm", (("a.tgz", "0" * 64), ("b.tgz", "0" * 64))))
+wanted = Wanted("allow", (), (), (), base.text, "", "", 600)
+question = Question(wanted, "", "/p", "home", "user", "", "pasta", (), "", "")
+plan = Plan(*["allow", "user", "home", "", 1, 0, (), "s:1", "g:1", "", {}, {}, "key", "", False, ()])
+keep_plan(cache, question._replace(pin=read_pins(cache, base.text)), plan)
+note_images(cache, plan)
+before = sys.modules.keys() | set()
+# A runner that does not exist, so nothing can be run; and the report would fail too.
+shop = Workshop("podman", Directories("", cache, "", ""), {}, None, None, time.time())
+durations = []
+for _ in range(50):
+    began = time.perf_counter()
+    found = need_plan(question, shop)
+    durations.append(time.perf_counter() - began)
+assert found.sandbox_image == plan.sandbox_image
+print(min(durations) < 0.010, *sorted(sys.modules.keys() - before))
+"""
+
+
+def test_that_nothing_needs_building_is_decided_in_ten_milliseconds(tmp_path: Path) -> None:
+    """From the records alone: no process is started, nothing is imported, and the fastest of fifty is in time."""
+    done = subprocess.run(
+        [sys.executable, "-c", DECIDE, str(tmp_path)], capture_output=True, text=True, check=True, env={"HOME": "/"}
+    )
+
+    assert done.stdout == "True\n"
+
+
 files = st.lists(st.builds(SourceFile, st.sampled_from(["a", "b"]), st.text(max_size=3)), max_size=3).map(tuple)
 questions = st.builds(
     lambda allow, policy: Question(

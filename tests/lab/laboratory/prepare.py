@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 IMAGE_BUILD = """
 aisb build --harness claude
 aisb build
+podman images --quiet --filter label=aisb.test | sort -u | xargs -r podman rmi --force >&2 || :
 for name in aisb-sandbox aisb-gate; do
     podman images --quiet --filter "reference=localhost/$name" | tail -n +5 | xargs -r podman rmi >&2 || :
 done
 """
 """
 Run by `sh -e` in the machine's network, with the environment of `account.environment` (AISB_BASE_IMAGE among it).
-Of each image the newest four are kept: a changing tree would fill the disk.
+Of each image the newest four are kept: a changing tree would fill the disk. What tests have built and were killed over does
+not count as one.
 """
 
 IMAGE_INPUTS = ("pyproject.toml", "aisb", "gate", "templates")

@@ -9,6 +9,7 @@ The fake internet's web server: one connection, request after request, each one 
     /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
     /private.git/...     one that can be pushed to, for whoever sends a password that ends in `-accepted`
     /smart/NAME.git/...  a git repository of a test's own, by git's own server: it takes pushes
+    /files/...           files of a test's own
     /events/KEY/N        N events, the first at once, each later one with a request for /next/KEY
     /ws/...              a WebSocket that repeats what it gets
     POST /v1/chat/completions, GET /v1/models    the model
@@ -157,7 +158,7 @@ def _page(request: Request, first: str, rest: str) -> Answer | None:
 def _file(file: Path, first: str, site: str) -> Answer:
     if ".." not in file.parts and file.is_file():
         return Answer(body=file.read_bytes(), kind="application/octet-stream")
-    if first.endswith(".git"):
+    if first.endswith(".git") or first == "files":
         return Answer(404, b"not found\n")
     return Answer(body=f"hello from {site}\n".encode())
 

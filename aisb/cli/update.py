@@ -1,0 +1,59 @@
+"""`aisb update` and `aisb inspect`: what the images are, what is newer, and the next generation of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from aisb.cli.images import images_meant
+from aisb.cli.output import answer
+from aisb.domain.updates import as_json as found_as_json
+from aisb.domain.updates import exit_code, lines
+from aisb.effects.check_updates import check_updates
+from aisb.effects.image_inputs import known_inputs
+from aisb.effects.look import described, packages_of
+from aisb.effects.registries import registries_of
+from aisb.effects.update import roll_back, update
+from aisb.errors import Unavailable, UsageError
+from aisb.render.images import image_names
+from aisb.render.updates import rollback_lines, update_lines
+
+if TYPE_CHECKING:
+    from aisb.cli.images import ImageFlags
+
+
+def update_verb(flags: ImageFlags, *, check: bool, as_json: bool, rollback: bool) -> int:
+    """Update, or one of its other two: look only, or go back. The code of a look is 0, 10 or 69."""
+    if check and rollback:
+        raise UsageError("--check and --rollback exclude each other", hint="leave one of the two out")
+    if as_json and not check:
+        raise UsageError("--json has a meaning with --check alone", hint="add: --check")
+    request, shop = images_meant(flags)
+    if not (shop.may_fetch or rollback):
+        raise Unavailable("nothing may be looked up (--pull=never)", hint="leave one of the two out")
+    if check:
+        found = check_updates(shop, request)
+        answer(found_as_json(found) if as_json else "".join(f"{line}\n" for line in lines(found)))
+        return exit_code(found.values())
+    if rollback:
+        done = roll_back(shop, request)
+        told = rollback_lines(done.after, done.names)
+    else:
+        done = update(shop, request)
+        told = update_lines(done.before, done.after, done.names, done.changed)
+    registries_of(shop, done.names.sandbox)
+    answer("".join(f"{line}\n" for line in told))
+    return 0
+
+
+def inspect_verb(flags: ImageFlags, *, packages: bool) -> None:
+    """Print both images as one JSON object."""
+    request, shop = images_meant(flags)
+    inputs = known_inputs(shop.directories.cache, request.spec)
+    names = image_names(inputs) if inputs else None
+    if inputs is None or names is None or not all(shop.has_image(name) for name in names):
+        raise Unavailable("these images are not built yet", hint="build them: aisb build")
+    images = {role: described(shop, name) for role, name in names._asdict().items()}
+    for image in images.values() if packages else ():
+        image["packages"] = [package._asdict() for package in packages_of(shop, image["name"])]
+    answer(json.dumps({"record": inputs.base._asdict(), **images}, indent=2) + "\n")
