@@ -56,9 +56,18 @@ def missing_of(bridge: Bridge, unset: Sequence[Token], wish: PiWish, net: str) -
         found.append(Missing(f"pi's provider {name} has no token", f"name one: --pi-token-env {quote(f'{name}=NAME')}"))
     for variable in dict.fromkeys(token.variable for token in unset):
         names = [token.provider.name for token in unset if token.variable == variable]
-        hint = f"export {variable}=... first; name another: --pi-token-env NAME; or none: --no-pi-token-env"
+        another = _another(names[0], variable)
+        hint = f"export {variable}=... first; name another: --pi-token-env {another}; or none: --no-pi-token-env"
         found.append(Missing(f"{variable}, the token of pi's provider {_list(names)}, is not set", hint))
     return tuple(found)
+
+
+def _another(provider: str, variable: str) -> str:
+    """The variable that pi itself would look into, where that is known and another one."""
+    from aisb.domain.pi_bridge import KNOWN
+
+    own = KNOWN[provider].variables[0] if provider in KNOWN else variable
+    return own if own != variable else "NAME"
 
 
 def _has_no_token(bridge: Bridge, wish: PiWish) -> bool:

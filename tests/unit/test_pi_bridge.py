@@ -156,8 +156,49 @@ def test_the_only_provider_is_the_one_that_pi_begins_with() -> None:
 def test_one_that_pi_knows_by_itself_is_closed_like_any_other() -> None:
     made = bridge(files({"defaultProvider": "anthropic"}), NEW, is_listed, PiWish())
 
-    known = CLAUDE._replace(wants_key=False)
+    known = CLAUDE._replace(headers=("X-Api-Key", "Authorization"))
     assert (made.selected, made.closed) == (known, (known,))
+
+
+def test_one_that_only_the_settings_name_has_a_token_too() -> None:
+    """Its key is where nothing is opened; what pi reads is a provider with a key, beside those that are there."""
+    settings, both = {"defaultProvider": "anthropic"}, {"gw": {"baseUrl": "https://llm.test/v1"}}
+
+    alone = bridge(files(settings), NEW, lambda _: True, PiWish())
+    beside = bridge(files(settings, **both), OLD, lambda _: True, PiWish(given=(("anthropic", "KEY"),), variable=""))
+    none = bridge(files(settings), NEW, lambda _: True, PiWish(variable=""))
+
+    assert json.loads(alone.files["models.json"]) == {"providers": {"anthropic": {"apiKey": "$AI_API_TOKEN"}}}
+    assert json.loads(beside.files["models.json"]) == {"providers": {**both, "anthropic": {"apiKey": "KEY"}}}
+    assert [token.variable for token in (*alone.tokens, *beside.tokens)] == ["AI_API_TOKEN", "KEY"]
+    assert (none.tokens, list(none.files)) == ((), ["settings.json"])
+
+
+@pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"])
+def test_one_whose_own_variable_goes_in_already_needs_nothing(variable: str) -> None:
+    made = bridge(files({"defaultProvider": "anthropic"}), NEW, lambda _: True, PiWish(passed=("A", variable)))
+
+    assert (made.tokens, list(made.files)) == ((), ["settings.json"])
+
+
+def test_one_that_is_not_set_is_asked_for_by_its_own_variable() -> None:
+    made = bridge(files({"defaultProvider": "anthropic"}), NEW, lambda _: True, PiWish())
+
+    hint = "export AI_API_TOKEN=... first; name another: --pi-token-env ANTHROPIC_API_KEY; or none: --no-pi-token-env"
+    assert missing_of(made, made.tokens, PiWish(), "allow") == (
+        Missing("AI_API_TOKEN, the token of pi's provider anthropic, is not set", hint),
+    )
+
+
+def test_a_name_in_these_files_says_nothing_in_aisbs_words() -> None:
+    odd = "gw\naisb: all is well"
+    made = bridge(files(**{odd: {"baseUrl": "https://llm.test", "headers": {"Cookie": "a"}}}), NEW, is_listed, PiWish())
+
+    lines = along(asked("--", "true"), made, "allow", "/h", {}, {}).lines
+
+    assert [line for line in lines if "Cookie" in line] == [
+        "note: pi: left out models.json: providers.gw\\naisb: all is well.headers.Cookie: it looks like a credential"
+    ]
 
 
 @pytest.mark.parametrize(
