@@ -40,11 +40,17 @@ class Repositories:
         self._directories = 0
 
     def of(self, entries: Iterable[str]) -> list[Protected]:
-        """For each entry `.git`: its paths if it is a git directory, itself if it is the file that names one."""
+        """
+        For each entry `.git`: its paths if it is a git directory, itself if it is the file that names one.
+
+        An entry of another name is a repository without a work tree.
+        """
         return [item for entry in entries for item in self._of_entry(entry)]
 
     def _of_entry(self, entry: str) -> Iterator[Protected]:
-        if is_directory(self._tree.status(entry)):
+        if entry.rpartition("/")[2] != ".git":
+            yield from self.of_git_directory(entry, self._absolute(entry))
+        elif is_directory(self._tree.status(entry)):
             yield from self.of_git_directory(entry, self._absolute(entry.rpartition("/")[0]))
         else:
             yield Protected(entry, FILE)
