@@ -15,6 +15,7 @@ from aisb.domain.protected import (
     below,
     included_in,
     named_in,
+    plain,
     relative_to,
 )
 from aisb.effects.tree import DIRECTORY, LARGEST, is_directory
@@ -90,7 +91,7 @@ class Repositories:
     def _top_of_module(self, directory: str, top: str) -> str:
         settings = parse_git_config(self._tree.text(f"{directory}/config"))
         found = [setting.value for setting in settings if setting.name == "core.worktree"]
-        return os.path.normpath(os.path.join(self._absolute(directory), found[-1])) if found else top
+        return plain(os.path.join(self._absolute(directory), found[-1])) if found else top
 
     def _named(self, file: str, top: str) -> Iterator[Protected]:
         """What a configuration file names in this tree, and what the files name that it includes."""

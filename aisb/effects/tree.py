@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from aisb.domain.protected import relative_to
+from aisb.domain.protected import plain, relative_to
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -118,8 +117,8 @@ class Tree:
                 done, left = here, left[1:]
                 continue
             links += 1
-            place = relative_to(normpath(f"{self.path}/{done}/{target}"), self.path) if target[0] != "/" else ""
-            place = place or relative_to(normpath(target), self.path)
+            place = relative_to(plain(f"{self.path}/{done}/{target}"), self.path) if target[0] != "/" else ""
+            place = place or relative_to(plain(target), self.path)
             if not place or links > _MOST_LINKS:
                 return ""
             done, left = "", [*place.split("/"), *left[1:]]

@@ -106,6 +106,15 @@ def test_the_sandbox_gets_the_hosts_pi_without_its_credential(pi: ImagePi, refer
     )
 
 
+def test_a_key_of_the_models_is_not_in_the_settings_either() -> None:
+    made = bridge(
+        files({"note": f"it is {KEY}"}, gw={"baseUrl": "https://llm.test/v1", "apiKey": KEY}), NEW, is_listed, PiWish()
+    )
+
+    assert KEY not in made.files["settings.json"]
+    assert made.drops == (Drop("settings.json: note", "it holds one of the keys of pi"),)
+
+
 def test_settings_are_there_in_any_case_so_that_pi_makes_none() -> None:
     seen = '{\n  "lastChangelogVersion": "1.6.0"\n}\n'
 

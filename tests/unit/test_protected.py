@@ -130,6 +130,12 @@ def test_what_git_obeys_is_covered(project: Path, files: dict[str, str], expecte
     assert sorted(shown(shield_of(project))) == sorted([*PLAIN, *expected])
 
 
+def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
+    make(project, {"own/x": "", ".git/config": f"[core]\n\thooksPath = /{project}/own\n"})
+
+    assert "own ro" in shown(shield_of(project))
+
+
 def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
     """Its hooks may be the project's, and it may lie in the project itself, as with people's dotfiles."""
     make(project, {"git/config": "[core] hooksPath = hooks", "hooks/x": ""})
