@@ -18,6 +18,7 @@ from aisb.render.pi import (
     missing_of,
     others_line,
     others_of,
+    token_text,
     trace_lines,
 )
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from aisb.cli.request import Request
     from aisb.domain.inject_flag import Injected
     from aisb.domain.pi_values import Bridge, Chosen, PiFiles, PiWish, Provider, Token
+    from aisb.domain.policy import Policy
     from aisb.effects.plan import Plan, Question
     from aisb.effects.workshop import Workshop
     from aisb.render.pi import Missing
@@ -75,6 +77,21 @@ def look_along(request: Request, found: PiFiles, plan: Plan, variables: Mapping[
     opened = opener(plan.net, plan.session_files["policy.json"])
     made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, _wish_of(request, variables), chosen_of(request))
     return along(request, made, plan.net, found.directory, variables, os.environb)
+
+
+def tokens_of(request: Request, found: PiFiles, policy: Policy) -> tuple[tuple[str, str], ...]:
+    """For a printed policy: each variable that pi takes a token from, set or not, with what it is for."""
+    from aisb.domain.egress import policy_json
+    from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
+    from aisb.domain.pi_bridge import bridge
+
+    names = {item.name.encode(): b"" for item in request.given}
+    wish, opened = _wish_of(request, names), opener(policy.net, policy_json(policy.egress))
+    made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, wish, chosen_of(request))
+    own = {item.variable for item in request.wanted.injections}
+    return tuple(
+        (token.variable, token_text(token, stays=request.pi.inject or token.variable in own)) for token in made.tokens
+    )
 
 
 def _wish_of(request: Request, variables: Mapping[bytes, bytes]) -> PiWish:

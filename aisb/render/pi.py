@@ -172,6 +172,12 @@ def _tokens(tokens: Sequence[Token]) -> str:
     return _list([f"{variable} for {_list(hosts)}" for variable, hosts in by_variable.items()])
 
 
+def token_text(token: Token, *, stays: bool) -> str:
+    """What a token is for, and whether it stays outside."""
+    places = _list([shown(place) for place in token.provider.places])
+    return f"{token.provider.name} at {places}, {'stays in the gate' if stays else 'goes in'}"
+
+
 def seed_lines(seeds: Iterable[tuple[str, str]], home_volume: str) -> list[str]:
     """What became of files that were edited inside, each with what takes the host's version."""
     # The command has to meet the same home.

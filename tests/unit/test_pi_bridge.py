@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from aisb.cli.pi import Along, along
+from aisb.cli.pi import Along, along, tokens_of
 from aisb.cli.request import read_request
 from aisb.cli.splitter import split
+from aisb.domain.egress import read_policy
 from aisb.domain.inject_flag import Injected
 from aisb.domain.layers import Setting
 from aisb.domain.pi_bridge import bridge
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aisb.cli.request import Request
+    from aisb.domain.policy import Policy
     from aisb.effects.plan import Plan
 
 NEW, OLD = (
@@ -566,6 +569,26 @@ def test_what_a_gate_cannot_keep_is_refused(made: Bridge, net: str, environ: dic
         taken(asked("--pi-inject", "--", "x"), made, net, environ)
 
     assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("words", "token"),
+    [
+        ([], ("AI_API_TOKEN", "gw at llm.test, goes in")),
+        (["--pi-token-env", "KEY"], ("KEY", "gw at llm.test, goes in")),
+        (["--pi-inject"], ("AI_API_TOKEN", "gw at llm.test, stays in the gate")),
+        (["--inject", "AI_API_TOKEN@llm.test"], ("AI_API_TOKEN", "gw at llm.test, stays in the gate")),
+    ],
+)
+def test_a_printed_policy_says_which_variable_pi_gets(words: list[str], token: tuple[str, str]) -> None:
+    """Set or not."""
+    found = files(
+        gw={"baseUrl": "https://llm.test/v1", "apiKey": KEY}, far={"baseUrl": "https://x.test", "apiKey": "a"}
+    )
+    request = asked(*words)
+    policy = SimpleNamespace(net="allow", egress=read_policy(POLICY))
+
+    assert tokens_of(request, found, cast("Policy", policy)) == (token,)
 
 
 def test_files_travel_by_number() -> None:
