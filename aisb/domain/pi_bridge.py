@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisb.domain.pi_json import parse_pi_json, pi_json
-from aisb.domain.pi_models import API_KEY, PROVIDERS, known_places, providers_of, rewrite_models, secrets_in
+from aisb.domain.pi_models import (
+    API_KEY,
+    PROVIDERS,
+    headers_naming,
+    known_places,
+    providers_of,
+    rewrite_models,
+    secrets_in,
+)
 from aisb.domain.pi_settings import rewrite_settings
 from aisb.domain.pi_tokens import assign, is_open, reference
 from aisb.domain.pi_values import MODELS, SETTINGS, Bridge, Chosen, Provider, Token
@@ -71,12 +79,20 @@ def bridge(
     asked = [*providers, *([selected] if selected and selected not in providers else [])]
     return Bridge(
         files={name: pi_json(written[name].document) for name in there},
-        tokens=tuple(Token(tokens.variables[one.name], one) for one in providers if one.name in tokens.variables),
+        tokens=tuple(
+            _token(one, tokens.variables[one.name], models) for one in providers if one.name in tokens.variables
+        ),
         drops=tuple(drop._replace(place=f"{name}: {drop.place}") for name in there for drop in written[name].drops),
         selected=selected,
         closed=tuple(_closed(one, is_allowed) for one in asked if one.places and not is_open(one, is_allowed)),
         undecided=tokens.undecided,
     )
+
+
+def _token(provider: Provider, variable: str, models: dict[str, Any]) -> Token:
+    """With the headers in which that file puts the token besides."""
+    headers = (*provider.headers, *headers_naming(models, provider.name, variable))
+    return Token(variable, provider._replace(headers=tuple(dict.fromkeys(headers))))
 
 
 def _seen(rewritten: Rewritten, version: str) -> Rewritten:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from aisb.domain.hosts import canonical_host
+from aisb.domain.inject_flag import may_carry
+from aisb.domain.injection import header_form
 from aisb.domain.pi_credentials import (
     is_credential,
     is_reference,
@@ -80,6 +82,15 @@ def _key_headers(name: str, provider: Mapping[str, Any]) -> tuple[str, ...]:
     apis = [api for api in own if isinstance(api, str)] or [_KNOWN_APIS.get(name, "")]
     headers = [header for api in apis for header in _KEY_HEADERS.get(api, (_BEARER,))]
     return tuple(dict.fromkeys([*headers, *([_BEARER] if provider.get("authHeader") is True else [])]))
+
+
+def headers_naming(document: Mapping[str, Any], name: str, variable: str) -> tuple[str, ...]:
+    """The headers of that provider, and of its models, that hold a token by the name of its variable."""
+    headers = (
+        part[HEADERS] for part in _parts(dict(_providers(document))[name]) if isinstance(part.get(HEADERS), dict)
+    )
+    found = ((header, value) for part in headers for header, value in part.items() if isinstance(value, str))
+    return tuple(header_form(name) for name, value in found if may_carry(name) and variable in _NAME.findall(value))
 
 
 def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], str]) -> Rewritten:
@@ -168,6 +179,13 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def _parts(provider: dict[str, Any]) -> list[dict[str, Any]]:
+    """A provider, its models and what it overrides in others: each may have headers."""
+    overrides = provider.get("modelOverrides")
+    values = list(overrides.values()) if isinstance(overrides, dict) else []
+    return [provider, *_objects(provider.get("models")), *_objects(values)]
+
+
 def _places(provider: Mapping[str, Any]) -> tuple[Place, ...]:
     urls = [provider.get(BASE_URL), *(model.get(BASE_URL) for model in _objects(provider.get("models")))]
     return tuple(dict.fromkeys(place_of(url) for url in urls if isinstance(url, str)))
@@ -192,10 +210,7 @@ def _secrets(document: Mapping[str, Any], references: Mapping[str, str]) -> Iter
         key = provider.get(API_KEY)
         if isinstance(key, str) and key != references.get(name) and not is_reference(key):
             yield from parts_of_secret(key)
-        parts = [provider, *_objects(provider.get("models"))]
-        overrides = provider.get("modelOverrides")
-        parts += _objects(list(overrides.values())) if isinstance(overrides, dict) else []
-        for part in parts:
+        for part in _parts(provider):
             headers = part.get(HEADERS)
             for header, value in headers.items() if isinstance(headers, dict) else ():
                 if isinstance(value, str) and _why_not(header, value):

@@ -228,6 +228,21 @@ def test_the_headers_that_carry_a_key(provider: dict[str, object], headers: tupl
     assert made.tokens[0].provider.headers == headers
 
 
+def test_a_header_that_names_the_token_is_one_of_those_that_carry_it() -> None:
+    """With --pi-inject it would hold a placeholder that the gate refuses."""
+    models = [{"id": "m", "headers": {"x-model": "Bearer ${AI_API_TOKEN}"}}]
+    headers = {"x-gateway-key": "$AI_API_TOKEN", "x-other": "$AI_API_TOKENS", "x-tenant": "blue"}
+    headers |= dict.fromkeys(["Host", "Cookie", "X-A\nhttp_access allow all", ""], "$AI_API_TOKEN")
+    made = bridge(
+        files(gw={"baseUrl": "https://llm.test", "apiKey": "a", "headers": headers, "models": models}),
+        NEW,
+        is_listed,
+        PiWish(),
+    )
+
+    assert made.tokens[0].provider.headers == ("Authorization", "X-Gateway-Key", "X-Model")
+
+
 def test_a_bridge_that_was_kept_is_the_same() -> None:
     made = Bridge(
         {"a": "b"}, (Token("T", GATEWAY),), (Drop("x", "y"),), GATEWAY, (LOCAL, CLAUDE), (VENDOR._replace(headers=()),)
