@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.pi_values import ImagePi, chosen_in
+from aisb.domain.printing import printable
 from aisb.effects.pi import bridged, opener, pi_of, read_pi
 from aisb.effects.state import volumes_directory
 from aisb.errors import UsageError
@@ -17,6 +18,7 @@ from aisb.render.pi import (
     missing_of,
     others_line,
     others_of,
+    token_text,
     trace_lines,
 )
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
     from aisb.cli.request import Request
     from aisb.domain.inject_flag import Injected
-    from aisb.domain.pi_values import Bridge, Chosen, PiFiles, Provider, Token
+    from aisb.domain.pi_values import Bridge, Chosen, PiFiles, PiWish, Provider, Token
+    from aisb.domain.policy import Policy
     from aisb.effects.plan import Plan, Question
     from aisb.effects.workshop import Workshop
     from aisb.render.pi import Missing
@@ -61,7 +64,8 @@ def take_along(
     `variables` are those of the command so far.
     """
     pi = pi_of(shop, plan.sandbox_image)
-    made = bridged(shop.directories.cache, question.programs, found, pi, plan, request.pi, chosen_of(request))
+    wish = _wish_of(request, variables)
+    made = bridged(shop.directories.cache, question.programs, found, pi, plan, wish, chosen_of(request))
     return along(request, made, plan.net, found.directory, variables, os.environb)
 
 
@@ -71,8 +75,29 @@ def look_along(request: Request, found: PiFiles, plan: Plan, variables: Mapping[
     from aisb.domain.pi_bridge import bridge
 
     opened = opener(plan.net, plan.session_files["policy.json"])
-    made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, request.pi, chosen_of(request))
+    made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, _wish_of(request, variables), chosen_of(request))
     return along(request, made, plan.net, found.directory, variables, os.environb)
+
+
+def tokens_of(request: Request, found: PiFiles, policy: Policy) -> tuple[tuple[str, str], ...]:
+    """For a printed policy: each variable that pi takes a token from, set or not, with what it is for."""
+    from aisb.domain.egress import policy_json
+    from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
+    from aisb.domain.pi_bridge import bridge
+
+    names = {item.name.encode(): b"" for item in request.given}
+    wish, opened = _wish_of(request, names), opener(policy.net, policy_json(policy.egress))
+    made = bridge(found, ImagePi(PI_PACKAGE, PI_VERSION), opened, wish, chosen_of(request))
+    own = {item.variable for item in request.wanted.injections}
+    return tuple(
+        (token.variable, token_text(token, stays=request.pi.inject or token.variable in own)) for token in made.tokens
+    )
+
+
+def _wish_of(request: Request, variables: Mapping[bytes, bytes]) -> PiWish:
+    """What was asked for, with the names of all that goes in or is injected by itself."""
+    names = {*map(os.fsdecode, variables), *(item.variable for item in request.wanted.injections)}
+    return request.pi._replace(passed=tuple(sorted(names)))
 
 
 def chosen_of(request: Request) -> Chosen:
@@ -95,7 +120,7 @@ def along(
     missing = missing_of(made, unset, request.pi, net)
     for item in missing if request.harness else ():
         if item.is_needed:
-            raise UsageError(item.what, hint=item.hint)
+            raise UsageError(printable(item.what), hint=printable(item.hint))
     own = {item.variable for item in request.wanted.injections}
     injected = [token for token in have if request.pi.inject or token.variable in own]
     injections = _injections([token for token in injected if token.variable not in own], net)
@@ -111,7 +136,8 @@ def along(
         files={f"{AGENT_DIRECTORY}/{name}": text for name, text in made.files.items()},
         variables={os.fsencode(token.variable): values[token.variable] for token in passed},
         injections=injections,
-        lines=() if request.has("quiet") else tuple(lines),
+        # Names in these files may hold anything, a line break too.
+        lines=() if request.has("quiet") else tuple(map(printable, lines)),
     )
 
 

@@ -83,7 +83,7 @@ def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
 
     read = _read(flags)
     policy = need_reach(need_entries(_policy_of(read)))
-    answer(policy_lines(policy, files_of(*read)))
+    answer(policy_lines(policy, files_of(*read, policy)))
     return 0
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from aisb.cli.request import Request
     from aisb.cli.splitter import Split
+    from aisb.domain.policy import Policy
     from aisb.effects.guard import Root
     from aisb.effects.plan import Plan
     from aisb.effects.run import Job
@@ -66,8 +67,8 @@ def preview(split: Split, asked: Request) -> int:
     if request.has("dry-run") or request.has("print-squid"):
         question = with_proxy(question, request)
 
-    def files() -> Files:
-        return files_of(request, sources, project, where)
+    def files(policy: Policy) -> Files:
+        return files_of(request, sources, project, where, policy)
 
     rendered = preview_of(question, where.cache, files)
     # All of it before any of it is printed: an error leaves nothing half said.
@@ -92,8 +93,8 @@ def preview(split: Split, asked: Request) -> int:
     return 0
 
 
-def files_of(request: Request, sources: Sources, project: str, where: Directories) -> Files:
-    """What a run would mount, protect and mask."""
+def files_of(request: Request, sources: Sources, project: str, where: Directories, policy: Policy) -> Files:
+    """What a run would mount, protect and mask, and which variables its pi would take a token from."""
     places = mounts_of(request, sources, project, where)
     shield = _shield(roots_to_guard(project, wishes_of(request, places), places))
     masked = {mask.source for mask in shield.masks if mask.shown}
@@ -104,7 +105,17 @@ def files_of(request: Request, sources: Sources, project: str, where: Directorie
         mounts=tuple((mounted(place), place.origin) for place in places),
         protected=tuple((path, "read-only" if path in kept | masked else "watched") for path in protected),
         masked=tuple(sorted(masked)),
+        tokens=_tokens(request, project, policy),
     )
+
+
+def _tokens(request: Request, project: str, policy: Policy) -> tuple[tuple[str, str], ...]:
+    found = host_pi(request, project)
+    if not found:
+        return ()
+    from aisb.cli.pi import tokens_of
+
+    return tokens_of(request, found, policy)
 
 
 def _shield(roots: Iterable[Root]) -> Shield:

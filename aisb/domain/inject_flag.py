@@ -57,6 +57,11 @@ class Injected(NamedTuple):
         return f"{self.variable}@{self.host}:{self.header}"
 
 
+def may_carry(header: str) -> bool:
+    """Whether a secret may go into the header of that name."""
+    return bool(_HEADER.fullmatch(header)) and not _NO_HEADERS.fullmatch(header)
+
+
 def parse_injections(settings: Iterable[Setting]) -> tuple[Injected, ...]:
     """The injections, each once. Raises UsageError for what cannot be meant."""
     found: dict[tuple[str, str], Injected] = {}
@@ -78,7 +83,7 @@ def _parse(setting: Setting) -> Injected:
     if not is_name(variable) or not at or (colon and not _HEADER.fullmatch(header)):
         raise UsageError(f"{where} is not of the form VAR@HOST[:Header]", hint=_FORM)
     refuse_own(variable, setting.named(KEY))
-    if _NO_HEADERS.fullmatch(header):
+    if header and not may_carry(header):
         raise UsageError(f"{where}: no secret goes into {header}", hint="name the header that the host's manual names")
     try:
         name = canonical_name(a_label(host))

@@ -7,11 +7,10 @@ What is not said to be writable is not.
 
 from __future__ import annotations
 
-from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.project import is_mountable
-from aisb.domain.protected import relative_to
+from aisb.domain.protected import plain, relative_to
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def parse_mount(text: str, origin: str) -> MountWish:
     for path in (wish.source, wish.target):
         if not is_mountable(path):
             raise UsageError(f"{origin} {text!r} has a line break or is not UTF-8, which podman cannot mount", _HINT)
-    if wish.target and normpath(wish.target) != wish.target:
+    if wish.target and plain(wish.target) != wish.target:
         raise UsageError(f"{origin}: the target {wish.target!r} is not a whole path in its plain form", hint=_HINT)
     if wish.target and not wish.target.startswith("/"):
         raise UsageError(f"{origin}: the target {wish.target!r} does not begin with a slash", hint=_HINT)

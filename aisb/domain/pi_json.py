@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # A string is matched first, so that nothing inside of one is taken for a comment or a comma.
 _STRING = r'"(?:\\.|[^"\\])*"'
@@ -40,7 +43,7 @@ def parse_pi_json(data: bytes, name: str, *, comments: bool) -> dict[str, Any]:
         raise _refused(f"{name}:1:1", _in_words(str(error))) from error
     if not isinstance(document, dict):
         raise _refused(f"{name}:1:1", "this is no object")
-    if _depth(document) > _DEEPEST:
+    if _is_deeper(document, _DEEPEST):
         raise _refused(f"{name}:1:1", "this is nested too deeply")
     return document
 
@@ -66,9 +69,16 @@ def _finite(text: str) -> float:
     return number
 
 
-def _depth(value: object) -> int:
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, children), default=0)
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether there is something below so many levels; level by level, so that no depth is too much for it."""
+    level = [value]
+    for _ in range(most):
+        level = [child for item in level for child in _children(item)]
+    return bool(level)
+
+
+def _children(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _in_words(message: str) -> str:

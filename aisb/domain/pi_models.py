@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from aisb.domain.hosts import canonical_host
+from aisb.domain.inject_flag import may_carry
+from aisb.domain.injection import header_form
+from aisb.domain.pi_credentials import (
+    is_credential,
+    is_reference,
+    parts_of_secret,
+    without_credentials,
+    without_secrets,
+)
 from aisb.domain.pi_values import Drop, Provider
 
 if TYPE_CHECKING:
@@ -20,27 +29,10 @@ if TYPE_CHECKING:
 
     from aisb.domain.pi_values import Place
 
-# Where the name alone says that a value is for nobody else.
-_CREDENTIAL_NAME = re.compile(
-    r"(?:^|[-_.])(?:authorization|auth|tokens?|secrets?|cookies?|passwords?|passwd|credentials?|api-?keys?|apikey|keys?|bearer|jwt"
-    r"|session|signature)(?:$|[-_.])",
-    re.IGNORECASE,
-)
-# How vendors' keys begin, and what only a credential looks like.
-_CREDENTIAL_VALUE = re.compile(
-    r"(?:bearer|basic|token)\s+\S.*|(?:sk|pk|rk|ghp|gho|ghu|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA|eyJ)[-_A-Za-z0-9./+]{8,}.*"
-    r"|[A-Za-z0-9+/_=-]{32,}",
-    re.IGNORECASE,
-)
-# A name is no secret: what it stands for is not in the sandbox unless somebody passes it in.
-_REFERENCE = re.compile(
-    r"(?:(?:bearer|basic|token)\s+)?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})", re.IGNORECASE
-)
-# Shorter ones are words ("ollama") that a document may hold for other reasons.
-_SHORTEST_SECRET = 12
-
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PORTS = {"http": 80, "https": 443}
 
+PROVIDERS = "providers"
 API_KEY = "apiKey"
 HEADERS = "headers"
 BASE_URL = "baseUrl"
@@ -92,6 +84,15 @@ def _key_headers(name: str, provider: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*headers, *([_BEARER] if provider.get("authHeader") is True else [])]))
 
 
+def headers_naming(document: Mapping[str, Any], name: str, variable: str) -> tuple[str, ...]:
+    """The headers of that provider, and of its models, that hold a token by the name of its variable."""
+    headers = (
+        part[HEADERS] for part in _parts(dict(_providers(document))[name]) if isinstance(part.get(HEADERS), dict)
+    )
+    found = ((header, value) for part in headers for header, value in part.items() if isinstance(value, str))
+    return tuple(header_form(name) for name, value in found if may_carry(name) and variable in _NAME.findall(value))
+
+
 def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], str]) -> Rewritten:
     """
     The document without a credential in it. `reference_of` a provider's name is what stands for its key, or "".
@@ -100,26 +101,25 @@ def rewrite_models(document: Mapping[str, Any], reference_of: Callable[[str], st
     """
     drops: list[Drop] = []
     references = {name: reference_of(name) for name, _ in _providers(document)}
-    secrets = tuple(_secrets(document, references))
+    own = {reference for reference in references.values() if reference}
     rewritten = deepcopy(dict(document))
+    without_key = {name for name, provider in _providers(document) if API_KEY in provider and not references[name]}
     for name, provider in _providers(rewritten):
-        place = f"providers.{name}"
+        place = f"{PROVIDERS}.{name}"
         _rewrite_key(provider, place, references[name], drops)
-        _rewrite_part(provider, place, drops)
+        foreign = {_variable(reference) for reference in own - {references[name]}}
+        _rewrite_part(provider, place, foreign, drops)
         for index, model in enumerate(_objects(provider.get("models"))):
-            _rewrite_part(model, f"{place}.models[{index}]", drops)
+            _rewrite_part(model, f"{place}.models[{index}]", foreign, drops)
         overrides = provider.get("modelOverrides")
         for key, override in overrides.items() if isinstance(overrides, dict) else ():
             if isinstance(override, dict):
-                _rewrite_part(override, f"{place}.modelOverrides.{key}", drops)
-    return Rewritten(_without(rewritten, secrets, "", drops), tuple(drops))
-
-
-def is_credential(name: str, value: str) -> bool:
-    """Whether a header or a part of a URL with this name and value is for nobody else."""
-    if _REFERENCE.fullmatch(value):
-        return False
-    return bool(_CREDENTIAL_NAME.search(name) or _CREDENTIAL_VALUE.fullmatch(value))
+                _rewrite_part(override, f"{place}.modelOverrides.{key}", foreign, drops)
+        if not provider and name in without_key:
+            # Only its key was there: pi takes no provider without anything.
+            del rewritten[PROVIDERS][name]
+    secrets = secrets_in(document, references)
+    return Rewritten(without_secrets(rewritten, secrets, own, "", drops), tuple(drops))
 
 
 def _rewrite_key(provider: dict[str, Any], place: str, reference: str, drops: list[Drop]) -> None:
@@ -134,19 +134,26 @@ def _rewrite_key(provider: dict[str, Any], place: str, reference: str, drops: li
     drops.append(Drop(f"{place}.{API_KEY}", "no token was given for this provider"))
 
 
-def _rewrite_part(part: dict[str, Any], place: str, drops: list[Drop]) -> None:
+def _variable(reference: str) -> str:
+    return reference.removeprefix("$")
+
+
+def _rewrite_part(part: dict[str, Any], place: str, foreign: set[str], drops: list[Drop]) -> None:
     """What a provider, a model and an override have alike: headers and a URL."""
     headers = part.get(HEADERS)
     if not isinstance(headers, dict):
         headers = {}
     for name, value in list(headers.items()):
-        why = _why_not(name, value)
+        why = _why_not(name, value) or _is_foreign(value, foreign)
         if why:
             del headers[name]
             drops.append(Drop(f"{place}.{HEADERS}.{name}", why))
     url = part.get(BASE_URL)
     if isinstance(url, str) and (cleaned := without_credentials(url)) != url:
         part[BASE_URL] = cleaned
+        if not cleaned:
+            # pi takes no empty one, and with it nothing of the file.
+            del part[BASE_URL]
         drops.append(Drop(f"{place}.{BASE_URL}", "a credential in the URL"))
 
 
@@ -158,31 +165,25 @@ def _why_not(name: str, value: object) -> str:
     return "it looks like a credential" if is_credential(name, value) else ""
 
 
-def without_credentials(url: str) -> str:
-    """The URL without user and password, and without the parts of its query that hold a credential."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return ""
-    netloc = parts.netloc.rpartition("@")[2]
-    kept = [pair for pair in parts.query.split("&") if not is_credential(*_pair(pair))]
-    if netloc == parts.netloc and kept == parts.query.split("&"):
-        return url
-    return parts._replace(netloc=netloc, query="&".join(kept)).geturl()
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
+def _is_foreign(value: str, foreign: set[str]) -> str:
+    """Whether a header names a variable that holds the token of another provider, whose host is another."""
+    return "it names the token of another provider" if foreign.intersection(_NAME.findall(value)) else ""
 
 
 def _providers(document: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    found = document.get("providers")
+    found = document.get(PROVIDERS)
     return [(name, one) for name, one in found.items() if isinstance(one, dict)] if isinstance(found, dict) else []
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _parts(provider: dict[str, Any]) -> list[dict[str, Any]]:
+    """A provider, its models and what it overrides in others: each may have headers."""
+    overrides = provider.get("modelOverrides")
+    values = list(overrides.values()) if isinstance(overrides, dict) else []
+    return [provider, *_objects(provider.get("models")), *_objects(values)]
 
 
 def _places(provider: Mapping[str, Any]) -> tuple[Place, ...]:
@@ -199,49 +200,18 @@ def place_of(url: str) -> Place:
         return url, 0
 
 
-def _secrets(document: Mapping[str, Any], references: Mapping[str, str]) -> Iterable[str]:
+def secrets_in(document: Mapping[str, Any], references: Mapping[str, str]) -> tuple[str, ...]:
     """Texts that must be nowhere in what is written: keys, commands, and what headers hold."""
+    return tuple(_secrets(document, references))
+
+
+def _secrets(document: Mapping[str, Any], references: Mapping[str, str]) -> Iterable[str]:
     for name, provider in _providers(document):
         key = provider.get(API_KEY)
-        if isinstance(key, str) and key != references[name] and not _REFERENCE.fullmatch(key):
-            yield from _parts_of_secret(key)
-        parts = [provider, *_objects(provider.get("models"))]
-        overrides = provider.get("modelOverrides")
-        parts += _objects(list(overrides.values())) if isinstance(overrides, dict) else []
-        for part in parts:
+        if isinstance(key, str) and key != references.get(name) and not is_reference(key):
+            yield from parts_of_secret(key)
+        for part in _parts(provider):
             headers = part.get(HEADERS)
             for header, value in headers.items() if isinstance(headers, dict) else ():
                 if isinstance(value, str) and _why_not(header, value):
-                    yield from _parts_of_secret(value)
-
-
-def _parts_of_secret(text: str) -> Iterable[str]:
-    for part in (text, text.removeprefix("!"), text.partition(" ")[2]):
-        if len(part) >= _SHORTEST_SECRET:
-            yield part
-
-
-def _without(value: Any, secrets: tuple[str, ...], place: str, drops: list[Drop]) -> Any:  # noqa: ANN401  # JSON
-    """A copy without what holds a secret elsewhere than where secrets belong, which is looked at by itself."""
-    if isinstance(value, list):
-        items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
-        return [
-            _without(item, secrets, where, drops) for where, item in items if not _is_copy(item, secrets, where, drops)
-        ]
-    if not isinstance(value, dict):
-        return value
-    kept = {}
-    for name, item in value.items():
-        where = f"{place}.{name}" if place else name
-        if any(secret in name for secret in secrets):
-            drops.append(Drop(place or "the file", "a name that holds one of its keys"))
-        elif name == API_KEY or not _is_copy(item, secrets, where, drops):
-            kept[name] = _without(item, secrets, where, drops)
-    return kept
-
-
-def _is_copy(value: object, secrets: tuple[str, ...], place: str, drops: list[Drop]) -> bool:
-    is_copy = isinstance(value, str) and any(secret in value for secret in secrets)
-    if is_copy:
-        drops.append(Drop(place, "it holds one of the file's keys"))
-    return is_copy
+                    yield from parts_of_secret(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from aisb.domain.pi_credentials import without_secrets
 from aisb.domain.pi_models import Rewritten
 from aisb.domain.pi_values import Drop
 
@@ -22,11 +23,12 @@ _SHELLS = frozenset({"/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh"})
 _PATH = re.compile(r"(?:^|(?<=[\s'\"=:(,;|&]))(?:~|/(?!/))[^\s'\";|&)]*")
 
 
-def rewrite_settings(settings: dict[str, Any]) -> Rewritten:
+def rewrite_settings(settings: dict[str, Any], secrets: tuple[str, ...] = ()) -> Rewritten:
     """
     The settings without what is of no use, or is no business, inside.
 
-    Raises nothing: an unknown setting stays, unless it names a path. Rewriting twice is rewriting once.
+    `secrets` are those of the other file: what holds one is left out. Raises nothing: an unknown setting stays, unless
+    it names a path or holds a credential. Rewriting twice is rewriting once.
     """
     drops: list[Drop] = []
     kept = {name: value for name, value in settings.items() if not _is_outside(name, drops)}
@@ -40,6 +42,7 @@ def rewrite_settings(settings: dict[str, Any]) -> Rewritten:
     if isinstance(kept.get("sessionDir"), str):
         del kept["sessionDir"]
         drops.append(Drop("sessionDir", "a directory of this host"))
+    kept = without_secrets(kept, secrets, (), "", drops)
     return Rewritten(_without_paths(kept, "", drops), tuple(drops))
 
 

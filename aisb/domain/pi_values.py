@@ -60,7 +60,8 @@ class PiWish(NamedTuple):
     """
     What was asked for: the variable that all providers share, "" for none, and those of single providers.
 
-    `inject`: the tokens stay in the gate. `withheld`: none goes along, because nobody has said yes to that.
+    `inject`: the tokens stay in the gate. `withheld`: none goes along, because nobody has said yes to that. `passed`
+    are the variables that go in all the same, because they were named by themselves.
     """
 
     wanted: bool = True
@@ -68,6 +69,7 @@ class PiWish(NamedTuple):
     given: tuple[tuple[str, str], ...] = ()
     inject: bool = False
     withheld: bool = False
+    passed: tuple[str, ...] = ()
 
 
 class Chosen(NamedTuple):

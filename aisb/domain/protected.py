@@ -94,7 +94,13 @@ def included_in(settings: tuple[Setting, ...], *, file: str, home: str) -> list[
 def _absolute(value: str, base: str, home: str) -> str:
     if value.startswith("~/"):
         value = f"{home}/{value[2:]}"
-    return normpath(value if value.startswith("/") else f"{base}/{value}")
+    return plain(value if value.startswith("/") else f"{base}/{value}")
+
+
+def plain(path: str) -> str:
+    """The one form of a path that text can be compared in: two slashes at its beginning are one on this system."""
+    normal = normpath(path)
+    return normal[1:] if normal.startswith("//") else normal
 
 
 def relative_to(path: str, root: str) -> str:

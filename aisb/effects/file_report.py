@@ -90,7 +90,8 @@ def _forget_old(directory: str) -> None:
 
 
 def _new_repository(tree: Tree, path: str) -> NewRepository:
-    if not is_directory(tree.status(path)):
+    is_bare = path.rpartition("/")[2] != ".git"
+    if not is_bare and not is_directory(tree.status(path)):
         # A file or a link that says where the repository is: anywhere.
         target = tree.link(path)
         text = f"a link to {target}" if target else tree.text(path).strip()

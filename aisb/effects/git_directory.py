@@ -8,10 +8,10 @@ directory which names this very project in return, and where its user has seen t
 from __future__ import annotations
 
 import os
-from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.git_config import parse_git_config
+from aisb.domain.protected import plain
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.effects.tree import Tree, is_directory, is_file
 from aisb.render.argv import PROJECT_TARGET
@@ -57,7 +57,7 @@ def find_git_directory(project: str) -> Found:
     if not data.startswith(_POINTER.encode()) or not named or "\n" in named:
         return Found(note=f"{project}/.git names no git directory: nothing is mounted for it")
     real = os.path.realpath(os.path.join(project, named))
-    shown = normpath(named if named.startswith("/") else f"{PROJECT_TARGET}/{named}")
+    shown = plain(named if named.startswith("/") else f"{PROJECT_TARGET}/{named}")
     try:
         with Tree(real) as tree:
             found = _worktree(tree, project, shown, pointer) or _submodule(tree, project, shown, pointer)
@@ -87,7 +87,7 @@ def _submodule(tree: Opened, project: str, shown: str, pointer: SourceFile) -> G
         return None
     if tree.status("commondir") is not None or not _is_git_directory(tree.path):
         return None
-    inside = normpath(places[-1] if places[-1].startswith("/") else f"{shown}/{places[-1]}")
+    inside = plain(places[-1] if places[-1].startswith("/") else f"{shown}/{places[-1]}")
     ours = f"{text.rstrip()}\n[core]\n\tworktree = {PROJECT_TARGET}\n"
     return GitDirectory(tree.path, shown, tree.path, "" if inside == PROJECT_TARGET else ours, pointer)
 

@@ -226,7 +226,7 @@ class Preview(NamedTuple):
     plan: Callable[[], Plan]
 
 
-def preview_of(question: Question, cache: str, files: Callable[[], Files]) -> Preview:
+def preview_of(question: Question, cache: str, files: Callable[[Policy], Files]) -> Preview:
     """
     Everything that can be looked at before a run. `files` tells what of the host's is seen inside.
 
@@ -244,7 +244,7 @@ def preview_of(question: Question, cache: str, files: Callable[[], Files]) -> Pr
 
     return Preview(
         texts={
-            "policy": lambda: policy_lines(need_reach(need_entries(policy)), files()),
+            "policy": lambda: policy_lines(need_reach(need_entries(policy)), files(policy)),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: ruleset_of(policy, question),

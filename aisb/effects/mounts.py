@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.mounts import PROJECT, MountWish, check_apart, check_target, default_target
-from aisb.domain.protected import relative_to
+from aisb.domain.protected import plain, relative_to
 from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.safe_files import is_reached_through
 from aisb.effects.tree import DIRECTORY, FILE, OTHER, Tree, is_directory, is_file
@@ -74,7 +74,7 @@ def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
     named = _whole(wish)
     real = os.path.realpath(named)
     _refuse_detours(wish, named, real, around)
-    target = wish.target or default_target(os.path.normpath(named), project=around.project, home=around.home)
+    target = wish.target or default_target(plain(named), project=around.project, home=around.home)
     check_target(target, wish.origin)
     try:
         status = os.stat(real)

@@ -15,6 +15,7 @@ from aisb.domain.protected import (
     below,
     included_in,
     named_in,
+    plain,
     relative_to,
 )
 from aisb.effects.tree import DIRECTORY, LARGEST, is_directory
@@ -40,11 +41,17 @@ class Repositories:
         self._directories = 0
 
     def of(self, entries: Iterable[str]) -> list[Protected]:
-        """For each entry `.git`: its paths if it is a git directory, itself if it is the file that names one."""
+        """
+        For each entry `.git`: its paths if it is a git directory, itself if it is the file that names one.
+
+        An entry of another name is a repository without a work tree.
+        """
         return [item for entry in entries for item in self._of_entry(entry)]
 
     def _of_entry(self, entry: str) -> Iterator[Protected]:
-        if is_directory(self._tree.status(entry)):
+        if entry.rpartition("/")[2] != ".git":
+            yield from self.of_git_directory(entry, self._absolute(entry))
+        elif is_directory(self._tree.status(entry)):
             yield from self.of_git_directory(entry, self._absolute(entry.rpartition("/")[0]))
         else:
             yield Protected(entry, FILE)
@@ -84,7 +91,7 @@ class Repositories:
     def _top_of_module(self, directory: str, top: str) -> str:
         settings = parse_git_config(self._tree.text(f"{directory}/config"))
         found = [setting.value for setting in settings if setting.name == "core.worktree"]
-        return os.path.normpath(os.path.join(self._absolute(directory), found[-1])) if found else top
+        return plain(os.path.join(self._absolute(directory), found[-1])) if found else top
 
     def _named(self, file: str, top: str) -> Iterator[Protected]:
         """What a configuration file names in this tree, and what the files name that it includes."""

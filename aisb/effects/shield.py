@@ -19,7 +19,7 @@ from aisb.domain.protected import (
     without,
 )
 from aisb.effects.repositories import Repositories
-from aisb.effects.survey import NOTHING_SEEN, Survey, survey
+from aisb.effects.survey import NOTHING_SEEN, Survey, stamp_of, survey
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
 from aisb.effects.tree import Tree, is_directory, is_file
 from aisb.errors import Unprotected
@@ -125,7 +125,16 @@ def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
         *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
     ]
     less = [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
-    return once(without(found, less))
+    kept = without(found, less)
+    return once([*kept, *without(_led_to(tree, kept), less)])
+
+
+def _led_to(tree: Tree, found: Iterable[Protected]) -> Iterator[Protected]:
+    """What is behind the links on the way to a path: git and other tools of the host follow them."""
+    for item in found:
+        place = tree.leads_to(item.path)
+        if place != item.path and place:
+            yield Protected(place, item.kind)
 
 
 def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> None:
@@ -214,11 +223,21 @@ def _around(target: str, paths: list[str], covered: dict[str, bool]) -> list[str
 
 def _masked(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
     if wishes.default_masks:
-        yield from seen.secrets
-        yield from (path for path in seen.keys[:_MOST_FILES] if is_key(tree.read(path) or b""))
-    yield from (path for path in wishes.masks if is_exact(path))
+        yield from _files_behind(tree, seen.secrets)
+        yield from (path for path in _files_behind(tree, seen.keys[:_MOST_FILES]) if is_key(tree.read(path) or b""))
+    yield from _behind(tree, filter(is_exact, wishes.masks))
     if wishes.masks:
-        yield from (path for path in seen.paths if is_masked(path, wishes.masks))
+        yield from _behind(tree, (path for path in seen.paths if is_masked(path, wishes.masks)))
+
+
+def _behind(tree: Tree, paths: Iterable[str]) -> Iterator[str]:
+    """These paths, and for one that is a link what that leads to in the tree."""
+    return filter(None, map(tree.leads_to, paths))
+
+
+def _files_behind(tree: Tree, paths: Iterable[str]) -> Iterator[str]:
+    """The same as far as they are regular files: nobody who makes a link `.env` has a whole directory masked."""
+    return (place for place in _behind(tree, paths) if is_file(tree.status(place)))
 
 
 def watched(tree: Tree, item: Protected) -> Watched:
@@ -228,7 +247,9 @@ def watched(tree: Tree, item: Protected) -> Watched:
     if is_directory(status):
         return Watched(path, item.kind, f"{identity(status)} {_listing(tree, item.path, 3)}", None)
     content = tree.read(item.path) if is_file(status) else None
-    return Watched(path, item.kind, identity(status), content)
+    # Of a large file the bytes are not kept: written through another name of it, it stays the same inode.
+    stamp = stamp_of(tree, item.path) if content is None and is_file(status) else identity(status)
+    return Watched(path, item.kind, stamp, content)
 
 
 def watched_at(path: str, kind: str) -> Watched:
@@ -249,12 +270,12 @@ def same(before: Watched, now: Watched) -> bool:
 
 
 def _listing(tree: Tree, directory: str, depth: int) -> str:
-    """What changes when something in the directory does."""
+    """What changes when something in the directory does, by another name of a file too: that sets no time of change."""
     lines = []
     for entry in tree.entries(directory)[:_MOST_FILES]:
         path = f"{directory}/{entry.name}"
         status = tree.status(path)
         below = _listing(tree, path, depth - 1) if entry.kind == _DIRECTORY and depth > 1 else ""
         if status:
-            lines.append((entry.name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, below))
+            lines.append((entry.name, status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns, below))
     return str(lines)

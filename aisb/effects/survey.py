@@ -68,6 +68,8 @@ class _Walk:
         is_environment = any(entry.name == _ENVIRONMENT for entry in entries)
         if is_environment:
             self.environments.append(directory)
+        if _is_bare({entry.name for entry in entries}):
+            self.repositories.append(directory)
         for entry in entries:
             path = f"{directory}/{entry.name}" if directory else entry.name
             if entry.name == ".git":
@@ -84,6 +86,11 @@ class _Walk:
             self.others.append(path)
         else:
             self.files.append(path)
+
+
+def _is_bare(names: set[str]) -> bool:
+    """Whether a directory is what git takes for a repository, whatever its own name is."""
+    return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
 
 
 def survey(tree: Tree) -> Survey:

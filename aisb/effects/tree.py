@@ -7,12 +7,15 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from aisb.domain.protected import plain, relative_to
+
 if TYPE_CHECKING:
     from types import TracebackType
 
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 LARGEST = 1_000_000
+_MOST_LINKS = 10
 # What an entry is: a directory, a regular file, a link, or something else, a socket for one.
 DIRECTORY, FILE, LINK, OTHER = "directory", "file", "link", "other"
 
@@ -103,6 +106,23 @@ class Tree:
             return os.readlink(name, dir_fd=parent) if parent is not None else ""
         except OSError:
             return ""
+
+    def leads_to(self, path: str) -> str:
+        """Where a path is when the links on its way are followed; "" where that is outside, or they are too many."""
+        done, left, links = "", path.split("/"), 0
+        while left:
+            here = f"{done}/{left[0]}" if done else left[0]
+            target = self.link(here)
+            if not target:
+                done, left = here, left[1:]
+                continue
+            links += 1
+            place = relative_to(plain(f"{self.path}/{done}/{target}"), self.path) if target[0] != "/" else ""
+            place = place or relative_to(plain(target), self.path)
+            if not place or links > _MOST_LINKS:
+                return ""
+            done, left = "", [*place.split("/"), *left[1:]]
+        return done
 
     def entries(self, path: str) -> list[Entry]:
         """What is in a directory, by name."""

@@ -27,12 +27,14 @@ class Files(NamedTuple):
     """
     What of the host's files can be seen or written inside, and what of them cannot.
 
-    Each mount stands with its origin, each protected path with how it is, and the paths that read as empty.
+    Each mount stands with its origin, each protected path with how it is, and the paths that read as empty; each
+    variable that pi takes a token from with what it is for.
     """
 
     mounts: tuple[tuple[str, str], ...] = ()
     protected: tuple[tuple[str, str], ...] = ()
     masked: tuple[str, ...] = ()
+    tokens: tuple[tuple[str, str], ...] = ()
 
 
 NO_FILES = Files()
@@ -69,6 +71,7 @@ def policy_lines(policy: Policy, files: Files = NO_FILES) -> str:
     pairs |= _numbered("mount", files.mounts)
     pairs |= _numbered("protect", files.protected, "how")
     pairs |= {f"mask.{index}": path for index, path in enumerate(files.masked)}
+    pairs |= _numbered("pi.token", files.tokens, "for")
     return _lines(pairs)
 
 

@@ -45,9 +45,12 @@ def _protected(changed: Changed) -> str:
 def _repository(found: NewRepository, project: str) -> str:
     hooks = [f"the hooks {', '.join(found.hooks)}"] if found.hooks else []
     holds = "; ".join([*found.settings, *hooks])[:500]
-    path = _path(f"{project}/{found.path}")
-    first = f"warning: {path} is new, and git on this machine obeys what is in it: {printable(holds)}"
-    return f"{first}; to undo it: rm -rf {path}"
+    place = f"{project}/{found.path}".rstrip("/")
+    # A directory that holds a repository beside other things, which may be the user's.
+    is_bare = not place.endswith("/.git")
+    undo = f"rm {_path(f'{place}/HEAD')}" if is_bare else f"rm -rf {_path(place)}"
+    first = f"warning: {_path(place)} is {'a repository, which is new' if is_bare else 'new'}"
+    return f"{first}, and git on this machine obeys what is in it: {printable(holds)}; to undo it: {undo}"
 
 
 def _attempt(path: str) -> str:

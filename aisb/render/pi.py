@@ -56,9 +56,18 @@ def missing_of(bridge: Bridge, unset: Sequence[Token], wish: PiWish, net: str) -
         found.append(Missing(f"pi's provider {name} has no token", f"name one: --pi-token-env {quote(f'{name}=NAME')}"))
     for variable in dict.fromkeys(token.variable for token in unset):
         names = [token.provider.name for token in unset if token.variable == variable]
-        hint = f"export {variable}=... first; name another: --pi-token-env NAME; or none: --no-pi-token-env"
+        another = _another(names[0], variable)
+        hint = f"export {variable}=... first; name another: --pi-token-env {another}; or none: --no-pi-token-env"
         found.append(Missing(f"{variable}, the token of pi's provider {_list(names)}, is not set", hint))
     return tuple(found)
+
+
+def _another(provider: str, variable: str) -> str:
+    """The variable that pi itself would look into, where that is known and another one."""
+    from aisb.domain.pi_bridge import KNOWN
+
+    own = KNOWN[provider].variables[0] if provider in KNOWN else variable
+    return own if own != variable else "NAME"
 
 
 def _has_no_token(bridge: Bridge, wish: PiWish) -> bool:
@@ -161,6 +170,12 @@ def _tokens(tokens: Sequence[Token]) -> str:
         hosts = by_variable.setdefault(token.variable, [])
         hosts += [text for place in token.provider.places if (text := shown(place)) not in hosts]
     return _list([f"{variable} for {_list(hosts)}" for variable, hosts in by_variable.items()])
+
+
+def token_text(token: Token, *, stays: bool) -> str:
+    """What a token is for, and whether it stays outside."""
+    places = _list([shown(place) for place in token.provider.places])
+    return f"{token.provider.name} at {places}, {'stays in the gate' if stays else 'goes in'}"
 
 
 def seed_lines(seeds: Iterable[tuple[str, str]], home_volume: str) -> list[str]:

@@ -39,6 +39,8 @@ REFUSED = {
     "--mount ~/none": "No such file",
     "--mount ~/.local/state/ai-sandbox:/m": "decides what a sandbox may do",
     "--mount ~/x:/etc": "nothing may be mounted at /etc",
+    "--mount ~/x://etc": "not a whole path in its plain form",
+    "--mount //etc/hostname": "nothing may be mounted at /etc/hostname",
     "--mount ~/x:/run/aisb/gate": "nothing may be mounted at /run/aisb/gate",
     "--mount ~/x:/usr/libexec/aisb": "nothing may be mounted at /usr/libexec/aisb",
     "--mount ~/x:/project/.git/hooks": "which is protected or masked",

@@ -161,6 +161,69 @@ def test_a_repository_that_is_a_link_is_refused_and_one_that_appears_is_told(lab
     assert "is a symbolic link, so that nothing protects what git obeys" in result.errors
 
 
+LED = """
+mkdir -p tools/hooks editor secrets; echo '{}' >editor/tasks.json; echo A=1 >secrets/prod; ln -s secrets/prod .env
+rm -r .git/hooks; ln -s ../tools/hooks .git/hooks; ln -s editor .vscode
+"""
+WRITE = """
+echo x >tools/hooks/pre-commit; mv tools t; echo x >editor/tasks.json; rm .git/hooks && mkdir .git/hooks; cat secrets/prod
+"""
+
+
+def test_what_a_link_in_the_project_leads_to_is_protected(lab: Lab) -> None:
+    """git follows it. That the link itself is another is told, and there is nothing of the agent's behind the first one."""
+    result = lab.run(
+        f"{REPOSITORY} {LED} {NET} -- sh -c '{WRITE}' 2>said; grep -c -e 'Read-only' -e 'busy' said; "
+        "grep 'to undo it\\|changed during\\|is protected' said | sed s,$PWD,.,g; ls tools/hooks; cat editor/tasks.json",
+    )
+
+    count, *told = result.text.splitlines()
+    assert (count, told[-1]) == ("3", "{}"), result.text
+    assert ["./.git/hooks" in line for line in told[:-1]] == [True]
+
+
+LINKED = """
+printf '#!/bin/sh\n: ours\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; ln .git/hooks/pre-commit other
+"""
+BY_ANOTHER_NAME = "touch -r other kept; printf '#!/bin/sh\n: them\n' >other; touch -r kept other; rm kept"
+
+
+def test_what_was_written_by_another_name_of_a_hook_is_told(lab: Lab) -> None:
+    """A mount is over one name of a file, and a hard link has another; the time that it says is the agent's to set."""
+    result = lab.run(
+        f"{REPOSITORY} {LINKED} touch -d '1 hour ago' other; {NET} -- sh -c \"$BY_ANOTHER_NAME\" 2>said; tail -1 .git/hooks/pre-commit; "
+        "grep protected said | sed s,$PWD,.,g",
+        env={"BY_ANOTHER_NAME": BY_ANOTHER_NAME},
+    )
+
+    assert result.text.splitlines() == [
+        ": them",
+        "aisb: warning: ./.git/hooks, which is protected, has changed during this run, by somebody here or from inside: look at it",
+    ], result.errors
+
+
+BARE = """
+git init -q --bare /tmp/b; cp -r /tmp/b lib/b; for place in . lib/b lib/c; do
+    mkdir -p $place; cp -r /tmp/b/HEAD /tmp/b/objects /tmp/b/refs $place
+    printf '[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch ~/pwned;:\n' >$place/config
+done
+"""
+
+
+def test_a_repository_without_a_work_tree_is_told_and_one_that_was_there_is_protected(lab: Lab) -> None:
+    """git takes any directory of that form for one, the project's own too, and what it is told to start it starts."""
+    result = lab.run(
+        f'git init -q --bare lib/old; {NET} -- sh -c "$BARE" 2>said; git -C lib/c status >/dev/null 2>&1; ls ~; '
+        f"sed -n 's/.*to undo it: //p' said >undo; sed s,$PWD,.,g undo; sh undo; rm ~/pwned; "
+        f"git status 2>&1; git -C lib/c status 2>&1; ls ~; {NET} -- sh -c 'echo x >>lib/old/config; echo x >lib/old/hooks/post-receive' 2>&1 | grep -c Read-only",
+        env={"BARE": BARE},
+    )
+
+    lines = result.text.splitlines()
+    assert lines[:4] == ["project", "pwned", "rm ./HEAD", "rm ./lib/b/HEAD"], result.errors
+    assert (lines[4], lines[-2:]) == ("rm ./lib/c/HEAD", ["project", "2"])
+
+
 def test_what_else_may_be_run_is_listed_and_left_alone(lab: Lab) -> None:
     """The end of a run names it, new and changed, and what only lies beside is not. (A69)"""
     result = lab.run(

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from tests.e2e.sandbox import outside
+from tests.e2e.test_pi_config import LEAKED, OF_THE_HOST
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab
@@ -41,6 +42,19 @@ def test_claude_answers_and_its_key_stays_in_the_gate(lab: Lab) -> None:
     assert (seen == value, seen[:7], len(seen)) == (False, value[:7], len(value))
     assert keys_told(lab) == {("/v1/messages", value)}
     assert "denied" not in result.errors
+
+
+def test_the_hosts_ways_out_and_certificates_are_not_claudes(lab: Lab) -> None:
+    """The bundle that was given once is in each variable, and claude trusts it. (B24, C19)"""
+    value = key()
+
+    result = lab.run(
+        f'printf "%s" "$ASK" >ask; {RUN} -p --allowedTools Bash <ask',
+        env=OF_THE_HOST | {"ANTHROPIC_API_KEY": value, "ASK": f"run `{LEAKED}`"},
+    )
+
+    assert result.text == "The tool said: looked\n", result.errors
+    assert keys_told(lab) == {("/v1/messages", value)}
 
 
 def test_claude_in_a_terminal(lab: Lab) -> None:

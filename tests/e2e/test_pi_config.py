@@ -76,7 +76,9 @@ def test_pi_answers_and_the_hosts_key_is_nowhere_in_its_sandbox(lab: Lab) -> Non
     key, token = (f"sk-{secrets.token_hex(16)}" for _ in range(2))
     gateway = provider("llm.test", key, fromTheFuture={"a": [1]}, note=f"it is {key}", headers={"X-Tenant": "blue"})
     written = gateway | {"headers": {"X-Tenant": "blue", "X-From": "!touch ~/ran", "Authorization": f"Bearer {key}"}}
+    written |= {"models": [{"id": "stub", "apiKey": key}], "compat": {"api_key": key[:11]}}
     settings = {"defaultProvider": "gw", "theme": "light", "sessionDir": "~/sessions", "shellPath": "~/bin/fish"}
+    settings |= {"search": {"braveApiKey": "short"}, "remember": f"the key is {key}"}
     never = dict.fromkeys((".pi/agent/auth.json", ".pi/agent/trust.json", ".pi/agent/models-store.json"), f'"{key}"')
     files = config(settings, gw=written) | never
     variables = {"AI_API_TOKEN": token, "REVERSED": key[::-1]}
@@ -94,20 +96,60 @@ def test_pi_answers_and_the_hosts_key_is_nowhere_in_its_sandbox(lab: Lab) -> Non
     assert (answer.code, answer.stdout) == (0, f"The tool said: {f'42 {token}'[::-1]}\n\n"), answer.stderr
     del gateway["note"]
     models, _, rest = shown.stdout.partition("\0")
-    assert json.loads(models) == {"providers": {"gw": gateway | {"apiKey": "$AI_API_TOKEN"}}}
+    assert json.loads(models) == {"providers": {"gw": gateway | {"apiKey": "$AI_API_TOKEN", "compat": {}}}}
     assert rest == (
-        f'{{\n  "defaultProvider": "gw",\n  "theme": "light",\n  "lastChangelogVersion": "{VERSION}"\n}}\n'
+        f'{{\n  "defaultProvider": "gw",\n  "theme": "light",\n  "search": {{}},\n  "lastChangelogVersion": "{VERSION}"\n}}\n'
         + "600 1000\n" * 4
     )
     assert left_out(shown) == [
         "models.json: providers.gw.headers.X-From: a command: nothing of this host is run",
         "models.json: providers.gw.headers.Authorization: it looks like a credential",
-        "models.json: providers.gw.note: it holds one of the file's keys",
+        "models.json: providers.gw.models[0].apiKey: it looks like a credential",
+        "models.json: providers.gw.note: it holds one of the keys of pi",
+        "models.json: providers.gw.compat.api_key: it looks like a credential",
         "settings.json: sessionDir: a directory of this host",
+        "settings.json: search.braveApiKey: it looks like a credential",
+        "settings.json: remember: it holds one of the keys of pi",
         "settings.json: shellPath: it names a path of this host",
     ]
     assert (searched.stdout, searched.code) == ("/tmp/control\n0\n", 1), searched.stderr
     assert tokens_at(lab) == [("llm.test", f"Bearer {token}")]
+
+
+# What a login in a company exports: the ways out of that network, and its certificates, which are not there inside.
+OF_THE_HOST = {
+    "ALL_PROXY": "socks5://127.0.0.1:1080",
+    "all_proxy": "socks5h://127.0.0.1:1080",
+    "HTTPS_PROXY": "http://me:hidden@127.0.0.1:9",
+    "http_proxy": "http://me:hidden@127.0.0.1:9",
+    "NO_PROXY": "*",
+    "NODE_USE_ENV_PROXY": "0",
+    **dict.fromkeys(
+        ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        "/srv/corp.pem",
+    ),
+    "NODE_OPTIONS": "--require=/srv/corp.js",
+}
+# What of it an agent's shell has, by the names; and whether each bundle that is named there is one.
+LEAKED = (
+    "env | grep -e /srv/corp -e socks5 -e hidden; echo NO_PROXY=$NO_PROXY | grep -F \\*; "
+    "for name in SSL_CERT_FILE NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO REQUESTS_CA_BUNDLE CURL_CA_BUNDLE; do "
+    "test -s $(printenv $name) || echo no $name; done; echo looked"
+)
+
+
+def test_the_hosts_ways_out_and_certificates_are_not_pis(lab: Lab) -> None:
+    """
+    Neither by variables nor by its settings; the bundle that was given once is in each variable, and pi trusts it.
+    (B24, C19)
+    """
+    files = config({"defaultProvider": "gw", "httpProxy": "http://127.0.0.1:9"}, gw=provider("llm.test"))
+    variables = OF_THE_HOST | {"AI_API_TOKEN": "a-token-of-ours"}
+
+    (answer,) = run_cases(lab, [pi("--allow llm.test", f"Look: `{LEAKED}`", files, variables)])
+
+    assert answer.stdout == "The tool said: looked\n\n", answer.stderr
+    assert tokens_at(lab) == [("llm.test", "Bearer a-token-of-ours")]
 
 
 def test_another_pi_directory_is_read_in_the_place_of_the_first(lab: Lab) -> None:

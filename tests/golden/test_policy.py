@@ -41,6 +41,7 @@ def test_the_printed_policy_names_what_of_the_host_is_inside(golden: Callable[[s
         mounts=(("/home/ada/x -> /srv/x -> /mnt/x (ro)", "--mount"), ("/srv/r.git (rw)", ".git")),
         protected=(("/home/ada/p/.envrc", "watched"), ("/home/ada/p/.git/hooks", "read-only")),
         masked=("/home/ada/p/.env", "/home/ada/p/a\n.pem"),
+        tokens=(("AI_API_TOKEN", "gw at llm.example.com, goes in"),),
     )
 
     golden("policy/files", policy_lines(policy_of(net="none"), files))

@@ -90,6 +90,25 @@ def test_the_directories_around_a_mask_are_mount_points_unless_a_cover_has_them(
     assert not {mask.target for mask in shield.masks} & {cover.target for cover in shield.covers}
 
 
+def test_what_a_link_in_the_project_leads_to_is_masked(tmp_path: Path) -> None:
+    """A name that is masked says so of its content, wherever that is; a directory is masked by a flag alone."""
+    for name in ("deploy/prod", "keys/deploy", "private/a"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(KEY)
+    for name, target in {
+        ".env": "deploy/prod",
+        "id_x": "keys/deploy",
+        "a/.env": "../private",
+        "vault": "private",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(target)
+
+    assert masked(tmp_path, Wishes()) == ["deploy/prod", "keys/deploy"]
+    assert masked(tmp_path, Wishes(masks=("vault",), default_masks=False)) == ["private"]
+    assert masked(tmp_path, Wishes(masks=("a/.env",), default_masks=False)) == ["private"]
+
+
 def test_a_link_is_not_masked_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "secret").write_text("A=1")

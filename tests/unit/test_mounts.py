@@ -57,6 +57,8 @@ def test_both_forms_are_read(text: str, expected: tuple[str, str, bool]) -> None
         ("/a:/b:ro:rw", "more colons"),
         ("/a:/b/../c", "not a whole path in its plain form"),
         ("/a:/b/", "not a whole path in its plain form"),
+        ("/a://etc", "not a whole path in its plain form"),
+        ("type=bind,src=/a,dst=//run/aisb", "not a whole path in its plain form"),
         ("/a\n/b", "has a line break or is not UTF-8"),
         ("/a:/b\udcff", "has a line break or is not UTF-8"),
         ("type=volume,src=x,dst=/b", "is not of the type bind"),
@@ -122,6 +124,13 @@ def places(around: Around, *texts: str) -> list[tuple[str, str, str]]:
     top = os.path.dirname(around.home)
     found = find_places([parse_mount(text, "--mount") for text in texts], around)
     return [(item.source.removeprefix(top), item.target, "ro" if item.read_only else "rw") for item in found]
+
+
+def test_two_slashes_at_the_beginning_are_one(around: Around) -> None:
+    """To the kernel they are: a source of that form was mounted over what encloses the sandbox."""
+    with pytest.raises(UsageError, match="nothing may be mounted at /etc/"):
+        places(around, "//etc/hostname")
+    assert places(around, f"/{around.home}/x") == [("/home/x", "/home/sandbox/x", "ro")]
 
 
 def test_a_link_is_resolved_and_keeps_its_name_inside(around: Around) -> None:

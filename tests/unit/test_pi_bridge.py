@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from aisb.cli.pi import Along, along
+from aisb.cli.pi import Along, along, tokens_of
 from aisb.cli.request import read_request
 from aisb.cli.splitter import split
+from aisb.domain.egress import read_policy
 from aisb.domain.inject_flag import Injected
 from aisb.domain.layers import Setting
 from aisb.domain.pi_bridge import bridge
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aisb.cli.request import Request
+    from aisb.domain.policy import Policy
     from aisb.effects.plan import Plan
 
 NEW, OLD = (
@@ -106,6 +109,15 @@ def test_the_sandbox_gets_the_hosts_pi_without_its_credential(pi: ImagePi, refer
     )
 
 
+def test_a_key_of_the_models_is_not_in_the_settings_either() -> None:
+    made = bridge(
+        files({"note": f"it is {KEY}"}, gw={"baseUrl": "https://llm.test/v1", "apiKey": KEY}), NEW, is_listed, PiWish()
+    )
+
+    assert KEY not in made.files["settings.json"]
+    assert made.drops == (Drop("settings.json: note", "it holds one of the keys of pi"),)
+
+
 def test_settings_are_there_in_any_case_so_that_pi_makes_none() -> None:
     seen = '{\n  "lastChangelogVersion": "1.6.0"\n}\n'
 
@@ -156,8 +168,49 @@ def test_the_only_provider_is_the_one_that_pi_begins_with() -> None:
 def test_one_that_pi_knows_by_itself_is_closed_like_any_other() -> None:
     made = bridge(files({"defaultProvider": "anthropic"}), NEW, is_listed, PiWish())
 
-    known = CLAUDE._replace(wants_key=False)
+    known = CLAUDE._replace(headers=("X-Api-Key", "Authorization"))
     assert (made.selected, made.closed) == (known, (known,))
+
+
+def test_one_that_only_the_settings_name_has_a_token_too() -> None:
+    """Its key is where nothing is opened; what pi reads is a provider with a key, beside those that are there."""
+    settings, both = {"defaultProvider": "anthropic"}, {"gw": {"baseUrl": "https://llm.test/v1"}}
+
+    alone = bridge(files(settings), NEW, lambda _: True, PiWish())
+    beside = bridge(files(settings, **both), OLD, lambda _: True, PiWish(given=(("anthropic", "KEY"),), variable=""))
+    none = bridge(files(settings), NEW, lambda _: True, PiWish(variable=""))
+
+    assert json.loads(alone.files["models.json"]) == {"providers": {"anthropic": {"apiKey": "$AI_API_TOKEN"}}}
+    assert json.loads(beside.files["models.json"]) == {"providers": {**both, "anthropic": {"apiKey": "KEY"}}}
+    assert [token.variable for token in (*alone.tokens, *beside.tokens)] == ["AI_API_TOKEN", "KEY"]
+    assert (none.tokens, list(none.files)) == ((), ["settings.json"])
+
+
+@pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"])
+def test_one_whose_own_variable_goes_in_already_needs_nothing(variable: str) -> None:
+    made = bridge(files({"defaultProvider": "anthropic"}), NEW, lambda _: True, PiWish(passed=("A", variable)))
+
+    assert (made.tokens, list(made.files)) == ((), ["settings.json"])
+
+
+def test_one_that_is_not_set_is_asked_for_by_its_own_variable() -> None:
+    made = bridge(files({"defaultProvider": "anthropic"}), NEW, lambda _: True, PiWish())
+
+    hint = "export AI_API_TOKEN=... first; name another: --pi-token-env ANTHROPIC_API_KEY; or none: --no-pi-token-env"
+    assert missing_of(made, made.tokens, PiWish(), "allow") == (
+        Missing("AI_API_TOKEN, the token of pi's provider anthropic, is not set", hint),
+    )
+
+
+def test_a_name_in_these_files_says_nothing_in_aisbs_words() -> None:
+    odd = "gw\naisb: all is well"
+    made = bridge(files(**{odd: {"baseUrl": "https://llm.test", "headers": {"Cookie": "a"}}}), NEW, is_listed, PiWish())
+
+    lines = along(asked("--", "true"), made, "allow", "/h", {}, {}).lines
+
+    assert [line for line in lines if "Cookie" in line] == [
+        "note: pi: left out models.json: providers.gw\\naisb: all is well.headers.Cookie: it looks like a credential"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +226,21 @@ def test_the_headers_that_carry_a_key(provider: dict[str, object], headers: tupl
     made = bridge(files(gw={"baseUrl": "https://llm.test", "apiKey": "a", **provider}), NEW, is_listed, PiWish())
 
     assert made.tokens[0].provider.headers == headers
+
+
+def test_a_header_that_names_the_token_is_one_of_those_that_carry_it() -> None:
+    """With --pi-inject it would hold a placeholder that the gate refuses."""
+    models = [{"id": "m", "headers": {"x-model": "Bearer ${AI_API_TOKEN}"}}]
+    headers = {"x-gateway-key": "$AI_API_TOKEN", "x-other": "$AI_API_TOKENS", "x-tenant": "blue"}
+    headers |= dict.fromkeys(["Host", "Cookie", "X-A\nhttp_access allow all", ""], "$AI_API_TOKEN")
+    made = bridge(
+        files(gw={"baseUrl": "https://llm.test", "apiKey": "a", "headers": headers, "models": models}),
+        NEW,
+        is_listed,
+        PiWish(),
+    )
+
+    assert made.tokens[0].provider.headers == ("Authorization", "X-Gateway-Key", "X-Model")
 
 
 def test_a_bridge_that_was_kept_is_the_same() -> None:
@@ -516,6 +584,26 @@ def test_what_a_gate_cannot_keep_is_refused(made: Bridge, net: str, environ: dic
         taken(asked("--pi-inject", "--", "x"), made, net, environ)
 
     assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("words", "token"),
+    [
+        ([], ("AI_API_TOKEN", "gw at llm.test, goes in")),
+        (["--pi-token-env", "KEY"], ("KEY", "gw at llm.test, goes in")),
+        (["--pi-inject"], ("AI_API_TOKEN", "gw at llm.test, stays in the gate")),
+        (["--inject", "AI_API_TOKEN@llm.test"], ("AI_API_TOKEN", "gw at llm.test, stays in the gate")),
+    ],
+)
+def test_a_printed_policy_says_which_variable_pi_gets(words: list[str], token: tuple[str, str]) -> None:
+    """Set or not."""
+    found = files(
+        gw={"baseUrl": "https://llm.test/v1", "apiKey": KEY}, far={"baseUrl": "https://x.test", "apiKey": "a"}
+    )
+    request = asked(*words)
+    policy = SimpleNamespace(net="allow", egress=read_policy(POLICY))
+
+    assert tokens_of(request, found, cast("Policy", policy)) == (token,)
 
 
 def test_files_travel_by_number() -> None:

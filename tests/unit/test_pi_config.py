@@ -62,6 +62,114 @@ def test_a_header_that_names_a_variable_stays() -> None:
     assert rewritten({"headers": headers}) == Rewritten({"providers": {"gw": {"headers": headers}}}, ())
 
 
+ODD_HEADERS = {
+    "X-AccessToken": "abc",
+    "XApiKey": "abc",
+    "X-Pass": "abc",
+    "X-My-Pat": "abc",
+    "Ocp-Apim-Subscription-Key": "abc",
+    "PRIVATE_TOKEN": "abc",
+    "X-Login": "abc",
+    "X-Note": "key=sk-abcdefgh1234",
+    "X-Digest": "Digest username=me",
+    "X-Long": "0123456789abcdef0123456789abcdef",
+}
+
+
+@pytest.mark.parametrize("name", ODD_HEADERS)
+def test_a_token_under_an_odd_name_is_dropped(name: str) -> None:
+    found = rewritten({"headers": {name: ODD_HEADERS[name]}})
+
+    assert found.drops == (Drop(f"providers.gw.headers.{name}", "it looks like a credential"),)
+
+
+HARMLESS = {
+    "X-Max-Skills": "skills/abcdefgh",
+    "X-Monkey": "1",
+    "HTTP-Referer": "https://x.test",
+    "X-Title": "pi passes",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_header_like_any_other_stays(name: str) -> None:
+    assert rewritten({"headers": {name: HARMLESS[name]}}).drops == ()
+
+
+def test_a_header_does_not_take_anothers_token_along() -> None:
+    """The variable of a gateway's token, named in a header of another host, would travel there."""
+    document = {
+        "providers": {
+            "gw": {"apiKey": KEY, "headers": {"X-Account": "me-$GW_TOKEN"}},
+            "other": {
+                "headers": {"X-Account": "me-$GW_TOKEN", "Authorization": "Bearer ${GW_TOKEN}", "X-Bare": "GW_TOKEN"},
+                "models": [{"headers": {"Authorization": "$GW_TOKEN"}}],
+                "modelOverrides": {"m": {"headers": {"Authorization": "$GW_TOKEN", "X-Own": "$GW_TOKENS"}}},
+            },
+        }
+    }
+
+    found = rewrite_models(document, {"gw": "$GW_TOKEN", "other": ""}.__getitem__).document["providers"]
+
+    assert found["gw"] == {"apiKey": "$GW_TOKEN", "headers": {"X-Account": "me-$GW_TOKEN"}}
+    assert found["other"] == {
+        "headers": {},
+        "models": [{"headers": {}}],
+        "modelOverrides": {"m": {"headers": {"X-Own": "$GW_TOKENS"}}},
+    }
+
+
+@pytest.mark.parametrize("field", ["apiKey", "api_key", "APIKey", "braveApiKey", "clientSecret", "authToken", "token"])
+def test_a_key_where_pi_reads_none_is_dropped(field: str) -> None:
+    document = {"providers": {"gw": {"compat": {field: "abc"}, "models": [{"id": "m", field: "!cat"}]}}, field: ["abc"]}
+
+    found = rewrite_models(document, lambda _name: "")
+
+    assert found.document == {"providers": {"gw": {"compat": {}, "models": [{"id": "m"}]}}}
+    assert {drop.why for drop in found.drops} == {"it looks like a credential"}
+
+
+def test_a_preference_that_speaks_of_tokens_stays() -> None:
+    model = {"id": "m", "maxTokens": 8, "token": 3, "compat": {"maxTokensField": "max_tokens", "tokenizer": "x"}}
+
+    assert rewritten({"models": [model]}) == Rewritten({"providers": {"gw": {"models": [model]}}}, ())
+
+
+def test_a_provider_of_which_only_a_key_was_there_is_dropped_with_it() -> None:
+    """pi takes no provider without anything, and the older one then takes nothing of the file."""
+    found = rewrite_models({"providers": {"gw": {"apiKey": KEY}, "own": {}}}, lambda _name: "")
+
+    assert found.document == {"providers": {"own": {}}}
+
+
+def test_settings_hold_no_key_of_the_other_file_and_none_of_their_own() -> None:
+    settings = {"note": f"it is {KEY}", "brave": {"apiKey": "abc"}, "mirror": "https://me:pw@x.test/", "theme": "dark"}
+
+    found = rewrite_settings(settings, (KEY,))
+
+    assert found == Rewritten(
+        {"brave": {}, "theme": "dark"},
+        (
+            Drop("note", "it holds one of the keys of pi"),
+            Drop("brave.apiKey", "it looks like a credential"),
+            Drop("mirror", "a credential in a URL"),
+        ),
+    )
+
+
+def test_a_url_that_is_only_a_credential_is_dropped_whole() -> None:
+    """pi takes no empty one."""
+    found = rewritten({"baseUrl": "https://me:p/w@llm.test", "api": "x"})
+
+    assert found.document == {"providers": {"gw": {"api": "x"}}}
+
+
+@pytest.mark.parametrize("depth", [101, 500, 990, 5000, 100_000])
+def test_what_is_nested_too_deeply_is_an_error_like_any_other(depth: int) -> None:
+    with pytest.raises(UsageError, match=r"m:1:1: this is (nested too deeply|no JSON)"):
+        parse_pi_json(b'{"a":' * depth + b"1" + b"}" * depth, "m", comments=True)
+
+
 def test_what_is_unknown_stays_as_it_is() -> None:
     provider = {
         "name": "Gateway",
@@ -80,8 +188,8 @@ def test_a_copy_of_a_key_is_found_elsewhere() -> None:
     assert found == Rewritten(
         {"providers": {"gw": {"apiKey": "$AI_API_TOKEN", "models": [{"id": "m", "x": []}]}}},
         (
-            Drop("providers.gw.note", "it holds one of the file's keys"),
-            Drop("providers.gw.models[0].x[0]", "it holds one of the file's keys"),
+            Drop("providers.gw.note", "it holds one of the keys of pi"),
+            Drop("providers.gw.models[0].x[0]", "it holds one of the keys of pi"),
         ),
     )
 
@@ -93,6 +201,12 @@ def test_a_copy_of_a_key_is_found_elsewhere() -> None:
         ("https://llm.test/v1?api_key=abc&version=2", "https://llm.test/v1?version=2"),
         ("https://llm.test/v1?version=2", "https://llm.test/v1?version=2"),
         ("http://[::1]:8080/v1", "http://[::1]:8080/v1"),
+        ("https://llm.test/v1#token=abc", "https://llm.test/v1"),
+        ("https://llm.test/sk-abcdefgh1234/v1", "https://llm.test/v1"),
+        ("https://llm.test/v1?a=b;api_key=abc&c=d", "https://llm.test/v1?c=d"),
+        ("https://me:p/w@llm.test/v1", ""),
+        ("https://me:pw@[/v1", ""),
+        ("https://llm.test?", "https://llm.test?"),
     ],
 )
 def test_a_url_keeps_all_but_credentials(url: str, kept: str) -> None:

@@ -17,6 +17,7 @@ from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.tree import Tree
 from aisb.errors import Unprotected, UsageError
+from aisb.render.file_report import file_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,6 +130,12 @@ def test_what_git_obeys_is_covered(project: Path, files: dict[str, str], expecte
     assert sorted(shown(shield_of(project))) == sorted([*PLAIN, *expected])
 
 
+def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
+    make(project, {"own/x": "", ".git/config": f"[core]\n\thooksPath = /{project}/own\n"})
+
+    assert "own ro" in shown(shield_of(project))
+
+
 def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
     """Its hooks may be the project's, and it may lie in the project itself, as with people's dotfiles."""
     make(project, {"git/config": "[core] hooksPath = hooks", "hooks/x": ""})
@@ -152,6 +159,87 @@ def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> N
     assert shown(shield) == [".git rw", ".git/hooks ro", ".pi ro"]
     assert {".husky", ".vscode/tasks.json", ".git/config"} <= watched(shield, project)
     assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "tasks.json", "x"]
+
+
+def test_behind_a_link_in_the_project_is_protected_as_well(project: Path, tmp_path: Path) -> None:
+    """git follows it, and what it leads to was the agent's to write; what it does not lead to is no matter."""
+    make(project, {"tools/hooks/pre-commit": "", "editor/tasks.json": "", "tools/commits.conf": GIT})
+    (project / ".git/hooks/x.sample").unlink()
+    (project / ".git/hooks").rmdir()
+    (project / ".git/hooks").symlink_to("../links/hooks")
+    (project / "links").mkdir()
+    (project / "links/hooks").symlink_to(project / "tools/hooks")
+    (project / ".vscode").symlink_to("editor")
+    (project / ".pi").symlink_to(".pi")
+    (project / ".husky").symlink_to(tmp_path)
+
+    shield = shield_of(project, claim=Claim(f"{tmp_path}/state", str(project)))
+
+    covers = [".git rw", ".git/config ro", "editor rw", "editor/tasks.json ro", "tools rw", "tools/hooks ro"]
+    assert shown(shield) == covers
+    assert {".git/hooks", ".vscode/tasks.json", ".pi", ".husky"} <= watched(shield, project)
+    less = Wishes(unprotect=(Setting("tools/hooks", "--unprotect"),), home="/h")
+    assert "tools/hooks ro" not in shown(shield_of(project, less))
+
+
+@pytest.mark.parametrize("name", ["pre-commit", "large"])
+def test_what_was_written_by_another_name_of_a_file_is_told(project: Path, tmp_path: Path, name: str) -> None:
+    """A mount over a hook does not keep anybody from writing it by a hard link, nor from setting its time back."""
+    make(project, {".git/hooks/pre-commit": "1", "bin/large": "1" * 2_000_000})
+    make(project, {".git/config": '[diff "x"]\n\tcommand = bin/large\n'})
+    file = project / {"pre-commit": ".git/hooks/pre-commit", "large": "bin/large"}[name]
+    (project / "other").hardlink_to(file)
+    before, times = shield_of(project), file.stat()
+    time_passes(file)
+    with (project / "other").open("r+") as opened:
+        opened.write("2")
+    os.utime(project / "other", ns=(times.st_atime_ns, times.st_mtime_ns))
+    watch = SimpleNamespace(attempts=set(), events=())
+
+    report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
+
+    assert [changed.path for changed in report.protected] == [str(file if name == "large" else file.parent)]
+
+
+def time_passes(file: Path) -> None:
+    """Until the clock of that file system has moved on."""
+    beside, first = file.with_name("clock"), file.stat().st_ctime_ns
+    beside.touch()
+    while beside.stat().st_ctime_ns == first:
+        beside.touch()
+    beside.unlink()
+
+
+BARE = {"HEAD": "ref: refs/heads/main\n", "objects/x": "", "refs/x": "", "hooks/x.sample": "", "config": GIT}
+
+
+@pytest.mark.parametrize("place", ["", "lib/"])
+def test_a_repository_without_a_work_tree_is_protected_too(tmp_path: Path, place: str) -> None:
+    """Whatever its name is: git on the host takes any directory of that form for one."""
+    make(tmp_path, {f"{place}{name}": text for name, text in BARE.items()})
+
+    shield = shield_of(tmp_path)
+
+    assert {f"{place}config ro", f"{place}hooks ro"} <= set(shown(shield))
+
+
+@pytest.mark.parametrize("place", ["", "lib/"])
+@pytest.mark.parametrize("form", [["objects/x", "refs/x"], ["commondir"]])
+def test_one_that_appeared_is_told_with_what_undoes_it(tmp_path: Path, place: str, form: list[str]) -> None:
+    """Its other files may be the user's: without its HEAD it is none."""
+    project = tmp_path / "p"
+    make(project, {f"{place}mine": ""})
+    before = shield_of(project)
+    fsmonitor = "[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = ./evil\n"
+    make(project, {f"{place}{name}": BARE.get(name, "x") for name in ("HEAD", *form)} | {f"{place}config": fsmonitor})
+    watch = SimpleNamespace(attempts=set(), events=())
+
+    report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
+
+    where = f"{project}/{place}".rstrip("/")
+    line = next(line for line in file_lines(report, str(project)) if "core.fsmonitor=./evil" in line)
+    assert line.startswith(f"warning: {where} is a repository, which is new, and git on this machine obeys")
+    assert line.endswith(f"; to undo it: rm {where}/HEAD")
 
 
 def test_a_repository_that_is_a_link_is_refused_unless_it_is_not_to_be_protected(project: Path) -> None:
