@@ -305,6 +305,17 @@ def deny(
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
+def doctor(
+    json: bool = typer.Option(False, "--json", help="as JSON"),
+    strict: bool = typer.Option(False, "--strict", help="let warnings count too"),
+) -> int:
+    """Look whether a run will work here and be enforced: 0 yes, 69 no; and what to do about it."""
+    from aisb.cli.doctor import doctor_verb
+
+    return doctor_verb(json_wanted=json, strict=strict)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
 def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
     """Write .ai-sandbox/allow for the project here, and trust what was written."""
     from aisb.cli.init import init_verb
