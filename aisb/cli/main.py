@@ -14,6 +14,7 @@ VERBS = frozenset(
         "run",
         "allow",
         "build",
+        "clean",
         "deny",
         "doctor",
         "init",

@@ -305,6 +305,20 @@ def deny(
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
+def clean(
+    everything: bool = typer.Option(False, "--all", help="all images that are not in use, not only older ones"),
+    volumes: bool = typer.Option(False, "--volumes", help="also the homes of projects, with what agents keep there"),
+    volume: str = typer.Option("", metavar="GLOB", help="also the homes of that name: 'aisb-home-web-*'"),
+    dry_run: bool = typer.Option(False, "--dry-run", help="say what would go, and leave it"),
+    trace: bool = _TRACE,
+) -> int:
+    """Take away what no run needs: older images, what killed runs left; nothing that is in use, and no one else's."""
+    from aisb.cli.clean import clean_verb
+
+    return clean_verb(everything=everything, volumes=volumes, volume=volume, dry_run=dry_run, trace=trace)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
 def doctor(
     json: bool = typer.Option(False, "--json", help="as JSON"),
     strict: bool = typer.Option(False, "--strict", help="let warnings count too"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
 from aisb.domain.live import CLOSING
-from aisb.domain.printing import printable
+from aisb.domain.printing import printable, size_text
 from aisb.render.cures import cure_of, quoted
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _WORD = len("secret-wrong-host")
 _LONGEST_DESTINATION = 48
 _FULL = "the record is full: what came later is not in it"
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
-_KILO = 1000
 
 
 class _Row(NamedTuple):
@@ -98,18 +97,7 @@ def _request(record: Record) -> str:
 def _sizes(record: Record) -> str:
     if not record.allowed:
         return ""
-    return f"{_size(record.bytes_out)} out, {_size(record.bytes_in)} in, {record.seconds:.1f} s"
-
-
-def _size(count: int) -> str:
-    if count < _KILO:
-        return f"{count} B"
-    number, units = float(count), ("kB", "MB", "GB", "TB")
-    for unit in units:
-        number /= _KILO
-        if number < _KILO or unit == units[-1]:
-            break
-    return f"{number:.1f} {unit}"
+    return f"{size_text(record.bytes_out)} out, {size_text(record.bytes_in)} in, {record.seconds:.1f} s"
 
 
 def _decided(record: Record) -> str:
