@@ -360,13 +360,14 @@ def logs(
     denied: bool = typer.Option(False, "--denied", help="only what was refused"),
     json: bool = typer.Option(False, "--json", help="the lines as they were written"),
     summary: bool = typer.Option(False, "--summary", help="each destination, and the entry that would allow it"),
+    markdown: bool = typer.Option(False, "--markdown", help="with --summary: a table for the page of a CI job"),
     since: str = typer.Option("", metavar="TIME", help="from then on: 30m, 2h, 1d ago, or 2026-01-31T09:30 (UTC)"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
 ) -> Any:  # noqa: ANN401 - typer looks the name of the type up, and has none for what is left to be done
     """Show what a run of this project was allowed and refused, also while it runs."""
     from aisb.cli.logs import Wish, logs_verb
 
-    wish = Wish(follow=follow, denied=denied, json=json, summary=summary, since=since)
+    wish = Wish(follow=follow, denied=denied, json=json, summary=summary, markdown=markdown, since=since)
     return lambda: logs_verb(run, project, wish)
 
 

@@ -20,7 +20,7 @@ _aisb_flags() {
 	init) echo --project --help ;;
 	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
 	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
-	logs) echo --follow --denied --json --summary --since --project --help ;;
+	logs) echo --follow --denied --json --summary --markdown --since --project --help ;;
 	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
 	'policy presets') echo --base-image --install --harness --help ;;
 	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;

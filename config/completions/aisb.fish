@@ -120,6 +120,7 @@ complete -c aisb -n '__fish_seen_subcommand_from logs' -l follow -d 'go on until
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l denied -d 'only what was refused'
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l json -d 'the lines as they were written'
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l summary -d 'each destination, and the entry that would allow it'
+complete -c aisb -n '__fish_seen_subcommand_from logs' -l markdown -d 'with --summary: a table for the page of a CI job'
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l since -x -d 'from then on: 30m, 2h, 1d ago, or 2026-01-31T09:30 (UTC)'
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l project -r -F -d 'the project (default: here)'
 complete -c aisb -n '__fish_seen_subcommand_from logs' -l help -d 'this text'
