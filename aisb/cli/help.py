@@ -36,7 +36,7 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           logs, learn  what a run was allowed and refused; what a command needs
           allow, deny  change what a running sandbox may reach
 images:   build, update, inspect   the two images: built, renewed, looked at
-machine:  doctor, clean    whether a run will work here; what no run needs
+machine:  doctor, gate, clean  will a run work; the gates; what no run needs
 
 Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to
 run unprotected. Where aisb cannot enforce, it does not run.

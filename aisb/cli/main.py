@@ -17,6 +17,7 @@ VERBS = frozenset(
         "clean",
         "deny",
         "doctor",
+        "gate",
         "init",
         "inspect",
         "learn",

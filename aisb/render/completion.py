@@ -213,7 +213,7 @@ def fish(verbs: Iterable[Verb]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_NO_HELP = "what a run may reach, asked beforehand"
+_NO_HELP = "see its words"
 
 
 def _firsts(verbs: Iterable[Verb]) -> list[str]:
