@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
-.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style build lab lab-up lab-down bench soak clean
+.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style completions build lab lab-up lab-down bench soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ lint: $(VENV)/ready ## ruff, mypy, import-linter, shellcheck
 style: $(VENV)/ready ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+completions: $(VENV)/ready ## the files in config/completions, from the tables of options
+	$(BIN)/python -m aisb.cli.completion config/completions
 
 build: $(VENV)/ready ## the wheel
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .

@@ -20,7 +20,7 @@ Run a coding agent in a rootless sandbox whose network is an explicit allowlist.
 
 usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
        aisb [run] FLAG* -- COMMAND ARG*       any command
-       aisb VERB ...
+       aisb VERB ...                          aisb VERB --help; aisb --version
 
   aisb --allow llm.example.com --env AI_API_TOKEN
   aisb --allow git.example.com -- git fetch
@@ -36,7 +36,7 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           logs, learn  what a run was allowed and refused; what a command needs
           allow, deny  change what a running sandbox may reach
 images:   build, update, inspect   the two images: built, renewed, looked at
-about:    version      aisb's version
+machine:  doctor, gate, clean  will a run work; the gates; what no run needs
 
 Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to
 run unprotected. Where aisb cannot enforce, it does not run.

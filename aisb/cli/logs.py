@@ -14,7 +14,7 @@ from aisb.effects.records import follow, recorded
 from aisb.effects.situation import need_directory
 from aisb.effects.state import preview_directories
 from aisb.errors import UsageError
-from aisb.render.log import log_line, summary_lines, width_of
+from aisb.render.log import log_line, summary_lines, summary_markdown, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +35,7 @@ class Wish(NamedTuple):
     denied: bool = False
     json: bool = False
     summary: bool = False
+    markdown: bool = False
     since: str = ""
 
 
@@ -42,6 +43,8 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
     """Print the record of a run: the one that is named, or the last one of the project that is here."""
     if wish.json and wish.summary:
         raise UsageError("--json and --summary exclude each other", hint="leave one of the two out")
+    if wish.markdown and not wish.summary:
+        raise UsageError("--markdown is a form of the summary", hint="write: aisb logs --summary --markdown")
     wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
     # A run that is named by its id is found from anywhere, also from a directory that is gone.
     is_asked = project != os.curdir or run in ("", os.curdir)
@@ -103,16 +106,17 @@ def _show(chosen: Recorded, wish: Wish) -> bool:
     """Print what is wanted of it; whether there was anything."""
     lines = _lines(chosen, wish)
     if wish.summary:
-        rows = summary_lines((record for _, record in lines), colour=_colour())
+        records = (record for _, record in lines)
+        rows = summary_markdown(records) if wish.markdown else summary_lines(records, colour=_colour())
         answer("".join(f"{row}\n" for row in rows))
         return bool(rows)
     if wish.json:
         return _print(line for line, _ in lines)
     if wish.follow and chosen.session:
         return _print(log_line(record, _WIDTH_TO_FOLLOW, colour=_colour()) for _, record in lines)
-    records = [record for _, record in lines]
-    width = width_of(records)
-    return _print(log_line(record, width, colour=_colour()) for record in records)
+    decisions = [record for _, record in lines]
+    width = width_of(decisions)
+    return _print(log_line(record, width, colour=_colour()) for record in decisions)
 
 
 def _print(lines: Iterable[str]) -> bool:

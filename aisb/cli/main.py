@@ -10,7 +10,23 @@ from aisb.cli.output import answer, say
 from aisb.errors import AisbError, Unwritable
 
 VERBS = frozenset(
-    {"run", "allow", "build", "deny", "init", "inspect", "learn", "logs", "policy", "trust", "update", "version"}
+    {
+        "run",
+        "allow",
+        "build",
+        "clean",
+        "deny",
+        "doctor",
+        "gate",
+        "init",
+        "inspect",
+        "learn",
+        "logs",
+        "policy",
+        "trust",
+        "update",
+        "version",
+    }
 )
 
 

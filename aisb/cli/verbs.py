@@ -32,10 +32,10 @@ _WORDS = (
     ("requires an argument", "needs a value"),
     ("Missing parameter: words", "it needs a target: HOST, HOST:PORT, or https://HOST/PATH"),
     ("Missing parameter: entry", "it needs an entry: HOST or HOST:PORT"),
-    ("Missing command", "it needs a word: check, show or presets"),
     ("No such command ", "it knows no word "),
 )
-_POLICY_WORDS = ("check", "show", "presets")
+# The words below a verb.
+_BELOW = {"gate": ("status", "down", "logs"), "policy": ("check", "show", "presets")}
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
 
@@ -199,6 +199,45 @@ policy = typer.Typer(
 app.add_typer(policy, name="policy")
 
 
+gate = typer.Typer(
+    cls=_Words,
+    context_settings=_HELP,
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="The gates of your sandboxes: one for each policy that is in use.",
+)
+app.add_typer(gate, name="gate")
+_GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as the start of a run shows it")
+
+
+@gate.command("status", cls=_Verb, context_settings=_HELP)
+def gate_status(gates: list[str] = _GATES, json: bool = typer.Option(False, "--json", help="as JSON")) -> int:
+    """Have each gate prove itself, past its own judgement: 0, or 69 where one does not."""
+    from aisb.cli.gate import status_verb
+
+    return status_verb(gates or (), as_json=json)
+
+
+@gate.command("down", cls=_Verb, context_settings=_HELP)
+def gate_down(
+    gates: list[str] = _GATES,
+    everything: bool = typer.Option(False, "--all", help="those too that a run uses: it has no network from then on"),
+) -> int:
+    """End the gates that no run uses; the next run starts one."""
+    from aisb.cli.gate import down_verb
+
+    return down_verb(gates or (), everything=everything)
+
+
+@gate.command("logs", cls=_Verb, context_settings=_HELP)
+def gate_logs(gates: list[str] = _GATES) -> int:
+    """Print the gate's own troubles; what it refused is in: aisb logs"""
+    from aisb.cli.gate import logs_verb
+
+    return logs_verb(gates or ())
+
+
 def _list_of(name: str) -> list[str]:
     return cast("list[str]", typer.Option([], f"--{name}", metavar=_metavar(name), help=_text(name)))
 
@@ -305,6 +344,31 @@ def deny(
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
+def clean(
+    everything: bool = typer.Option(False, "--all", help="all images that are not in use, not only older ones"),
+    volumes: bool = typer.Option(False, "--volumes", help="also the homes of projects, with what agents keep there"),
+    volume: str = typer.Option("", metavar="GLOB", help="also the homes of that name: 'aisb-home-web-*'"),
+    dry_run: bool = typer.Option(False, "--dry-run", help="say what would go, and leave it"),
+    trace: bool = _TRACE,
+) -> int:
+    """Take away what no run needs: older images, what killed runs left; nothing that is in use, and no one else's."""
+    from aisb.cli.clean import clean_verb
+
+    return clean_verb(everything=everything, volumes=volumes, volume=volume, dry_run=dry_run, trace=trace)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def doctor(
+    json: bool = typer.Option(False, "--json", help="as JSON"),
+    strict: bool = typer.Option(False, "--strict", help="let warnings count too"),
+) -> int:
+    """Look whether a run will work here and be enforced: 0 yes, 69 no; and what to do about it."""
+    from aisb.cli.doctor import doctor_verb
+
+    return doctor_verb(json_wanted=json, strict=strict)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
 def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
     """Write .ai-sandbox/allow for the project here, and trust what was written."""
     from aisb.cli.init import init_verb
@@ -335,13 +399,14 @@ def logs(
     denied: bool = typer.Option(False, "--denied", help="only what was refused"),
     json: bool = typer.Option(False, "--json", help="the lines as they were written"),
     summary: bool = typer.Option(False, "--summary", help="each destination, and the entry that would allow it"),
+    markdown: bool = typer.Option(False, "--markdown", help="with --summary: a table for the page of a CI job"),
     since: str = typer.Option("", metavar="TIME", help="from then on: 30m, 2h, 1d ago, or 2026-01-31T09:30 (UTC)"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
 ) -> Any:  # noqa: ANN401 - typer looks the name of the type up, and has none for what is left to be done
     """Show what a run of this project was allowed and refused, also while it runs."""
     from aisb.cli.logs import Wish, logs_verb
 
-    wish = Wish(follow=follow, denied=denied, json=json, summary=summary, since=since)
+    wish = Wish(follow=follow, denied=denied, json=json, summary=summary, markdown=markdown, since=since)
     return lambda: logs_verb(run, project, wish)
 
 
@@ -359,7 +424,7 @@ def run_verb(verb: str, words: list[str]) -> int:
         with redirect_stdout(io.StringIO()) as printed:
             code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
-        raise UsageError(f"{_named(verb, words)}: {_sentence(str(error))}", hint=_hint(verb, words)) from error
+        raise UsageError(f"{_named(verb, words)}: {_sentence(str(error), verb)}", hint=_hint(verb, words)) from error
     answer(printed.getvalue())
     # What a verb leaves to be done prints as it goes.
     done = code() if callable(code) else code
@@ -379,7 +444,7 @@ def _refuse_nothing(verb: str, words: list[str]) -> None:
 
 def _named(verb: str, words: list[str]) -> str:
     """The verb, or the one below it, as it is typed."""
-    below = words[:1] if verb == "policy" and words[:1] and words[0] in _POLICY_WORDS else []
+    below = words[:1] if words[:1] and words[0] in _BELOW.get(verb, ()) else []
     return " ".join(["aisb", verb, *below])
 
 
@@ -390,15 +455,17 @@ def _see(verb: str, words: list[str]) -> str:
 
 def _hint(verb: str, words: list[str]) -> str:
     """The line that was meant, where it is one of the words below a verb that is wrong; else where to look."""
-    if verb != "policy" or not words or words[0] in _POLICY_WORDS:
+    below = _BELOW.get(verb, ())
+    if not below or not words or words[0] in below:
         return _see(verb, words)
-    near = get_close_matches(words[0].lower(), _POLICY_WORDS, n=1)
+    near = get_close_matches(words[0].lower(), below, n=1)
     return f"write: {line_of('aisb', verb, near[0], *words[1:])}" if near else _see(verb, words)
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, verb: str) -> str:
     """What was wrong, in the words of the rest of aisb where typer's are known."""
-    for theirs, ours in _WORDS:
+    *first, last = _BELOW.get(verb, ("",))
+    for theirs, ours in (*_WORDS, ("Missing command", f"it needs a word: {', '.join(first)} or {last}")):
         text = text.replace(theirs, ours)
     # The word that was meant stands in the hint, in a line of its own.
     return text.partition(". Did you mean ")[0].removesuffix(".")

@@ -7,6 +7,8 @@ import re
 # Fillers, blank letters and selectors of variants, which count as printable.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
+_KILO = 1000
+
 
 def printable(text: str) -> str:
     """The text with control characters, characters that cannot be seen and broken bytes made visible."""
@@ -19,3 +21,15 @@ def _is_seen(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people: `808.1 MB`."""
+    if count < _KILO:
+        return f"{count} B"
+    number, units = float(count), ("kB", "MB", "GB", "TB")
+    for unit in units:
+        number /= _KILO
+        if number < _KILO or unit == units[-1]:
+            break
+    return f"{number:.1f} {unit}"

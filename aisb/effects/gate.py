@@ -80,11 +80,11 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
         if plan.owner:
             # For whoever clears up: this gate is nobody's but that run's.
             _write_public(f"{directory}/{_OWNER}", plan.owner)
-        if _answers(directory):
+        if answers(directory):
             return Gate(directory, lock, warm=True, key=plan.key)
         start = _lock(f"{directory}/start", fcntl.LOCK_EX)
         try:
-            if _answers(directory):
+            if answers(directory):
                 return Gate(directory, lock, warm=True, key=plan.key)
             _start(plan, directory, runner, argv_of(directory))
         except KeyboardInterrupt:
@@ -226,7 +226,7 @@ def _lock(path: str, kind: int) -> int:
             return descriptor
 
 
-def _answers(directory: str) -> bool:
+def answers(directory: str) -> bool:
     """Whether a gate listens and has proved itself. A gate that hangs is "could not tell": an error."""
     if not os.path.exists(f"{directory}/ctl.sock"):
         return False

@@ -130,8 +130,12 @@ def _remembered(path: str, stamp: list[str]) -> Host | None:
         return None
 
 
-def ask_podman(podman: str, runner: Runner) -> Host:
-    """Ask podman about itself. Raises Unavailable with the cause and the fix."""
+def ask_podman(podman: str, runner: Runner, search_path: str = SAFE_PATH) -> Host:
+    """
+    Ask podman about itself; the networks that it can have are programs of `search_path`.
+
+    Raises Unavailable with the cause and the fix.
+    """
     said = runner.run(Command(argv=(podman, "--version"), timeout_seconds=_PROBE_SECONDS))
     text = said.stdout.decode("utf-8", "replace")
     match = _VERSION.search(text)
@@ -144,7 +148,7 @@ def ask_podman(podman: str, runner: Runner) -> Host:
         raise Unavailable(f"podman {version[0]}.{version[1]} is too old", hint="install podman 4.3 or newer")
     command = Command(argv=(podman, "info", "--format", "{{json .}}"), timeout_seconds=_PROBE_SECONDS)
     driver, manager = _parse_info(run_ok(runner, command).stdout)
-    return Host(podman, version, driver, _gate_network(version), manager)
+    return Host(podman, version, driver, _gate_network(version, search_path), manager)
 
 
 def _parse_info(output: bytes) -> tuple[str, str]:
@@ -162,10 +166,10 @@ def _parse_info(output: bytes) -> tuple[str, str]:
         raise Unavailable("podman info said something that aisb cannot read", hint="try: podman info") from error
 
 
-def _gate_network(version: tuple[int, int]) -> str:
-    if version >= PASTA_SINCE and find_program("pasta"):
+def _gate_network(version: tuple[int, int], search_path: str) -> str:
+    if version >= PASTA_SINCE and find_program("pasta", search_path):
         return "pasta"
-    return "slirp4netns" if find_program("slirp4netns") else ""
+    return "slirp4netns" if find_program("slirp4netns", search_path) else ""
 
 
 def need_network(host: Host, who: str = "the gate") -> str:
@@ -178,13 +182,13 @@ def need_network(host: Host, who: str = "the gate") -> str:
     return host.network
 
 
-def need_subordinate_ids() -> None:
-    """Raises Unavailable where the user has no range of subordinate ids."""
+def need_subordinate_ids(root: str = "") -> None:
+    """Raises Unavailable where the user has no range of subordinate ids in the files of /etc below `root`."""
     import pwd
 
     user = pwd.getpwuid(os.getuid()).pw_name
     for path in ("/etc/subuid", "/etc/subgid"):
-        lines = (read_if_there(path) or b"").decode("utf-8", "replace").splitlines()
+        lines = (read_if_there(f"{root}{path}") or b"").decode("utf-8", "replace").splitlines()
         if not _has_range(lines, (user, str(os.getuid()))):
             raise Unavailable(
                 f"{user} has no range of 65536 ids in {path}",

@@ -7,6 +7,7 @@ same question has the same answer, so plans are kept, each under a hash of all t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -125,8 +126,13 @@ def note_images(cache: str, plan: Plan) -> None:
 def forget_images(cache: str, plan: Plan) -> None:
     """What was remembered turned out to be wrong."""
     for image in images_of(plan):
-        if os.path.exists(_note(cache, image)):
-            os.unlink(_note(cache, image))
+        forget_image(cache, image)
+
+
+def forget_image(cache: str, image: str) -> None:
+    """Whether the image is there has to be looked at again."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_note(cache, image))
 
 
 def images_of(plan: Plan) -> tuple[str, ...]:

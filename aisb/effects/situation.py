@@ -214,9 +214,9 @@ def user_name() -> str:
     return name if _USER_NAME.fullmatch(name) and name not in _OWN_ACCOUNTS else "user"
 
 
-def find_seccomp() -> str | None:
-    """The path of podman's own seccomp profile."""
-    return next((path for path in PODMAN_SECCOMP if os.path.isfile(path)), None)
+def find_seccomp(root: str = "") -> str | None:
+    """The path of podman's own seccomp profile, below `root`."""
+    return next((path for path in PODMAN_SECCOMP if os.path.isfile(f"{root}{path}")), None)
 
 
 def stamp_of(path: str) -> str:

@@ -71,7 +71,10 @@ class Outcome(NamedTuple):
             raise Unprotected(f"refused to run unprotected: {self.refusal or 'the sandbox did not say why'}")
         if self.status > 128:
             return self.status
-        raise Unavailable(f"podman could not start the sandbox (it exited {self.status})", hint="what it says is above")
+        raise Unavailable(
+            f"podman could not start the sandbox (it exited {self.status})",
+            hint="what it says is above; this machine is looked at by: aisb doctor",
+        )
 
 
 class Lines:

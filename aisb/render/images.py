@@ -129,7 +129,8 @@ def build_argv(view: BuildView) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _throw_away_run(podman: str) -> tuple[str, ...]:
+def throw_away_run(podman: str) -> tuple[str, ...]:
+    """How podman's argv begins for a container that looks at something and is gone."""
     return (
         podman, "run", "--rm",
         "--pull=never",
@@ -143,7 +144,7 @@ def _throw_away_run(podman: str) -> tuple[str, ...]:
 def registries_argv(podman: str, image: str) -> tuple[str, ...]:
     """podman's argv for a throw-away run that asks the image's own tools where they fetch packages from."""
     return (
-        *_throw_away_run(podman),
+        *throw_away_run(podman),
         "--user", "0",
         "--entrypoint", "/usr/bin/python3",
         image,
@@ -154,7 +155,7 @@ def registries_argv(podman: str, image: str) -> tuple[str, ...]:
 def manifest_argv(podman: str, image: str) -> tuple[str, ...]:
     """podman's argv for a throw-away run that prints the list of what an image holds."""
     return (
-        *_throw_away_run(podman),
+        *throw_away_run(podman),
         "--user", "0",
         "--entrypoint", "/bin/cat",
         image,
@@ -185,7 +186,7 @@ def trial_argv(podman: str, role: str, image: str) -> tuple[str, ...]:
     """
     mapping = ("--userns", "keep-id:uid=1000,gid=1000") if role == SANDBOX else ()
     return (
-        *_throw_away_run(podman),
+        *throw_away_run(podman),
         *mapping,
         "--user", "0",
         "--entrypoint", "/bin/true",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
 from aisb.domain.live import CLOSING
-from aisb.domain.printing import printable
+from aisb.domain.printing import printable, size_text
 from aisb.render.cures import cure_of, quoted
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _WORD = len("secret-wrong-host")
 _LONGEST_DESTINATION = 48
 _FULL = "the record is full: what came later is not in it"
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
-_KILO = 1000
 
 
 class _Row(NamedTuple):
@@ -55,13 +54,43 @@ def log_line(record: Record, width: int, *, colour: bool) -> str:
 
 def summary_lines(records: Iterable[Record], *, colour: bool) -> list[str]:
     """Each destination once for each answer, the refused ones first, then what was asked for most often."""
+    found = _count(records)
+    count_width = max((len(str(count)) for _, count in found.rows), default=0)
+    width = min(max((len(row.destination) for row, _ in found.rows), default=0), _LONGEST_DESTINATION)
+    lines = [_summary_line(row, count, count_width, width, colour=colour) for row, count in found.rows]
+    return [*([_FULL] if found.is_cut_off else []), *lines]
+
+
+def summary_markdown(records: Iterable[Record]) -> list[str]:
+    """The same as a table for the page of a CI job."""
+    found = _count(records)
+    if not found.rows:
+        return []
+    rows = [
+        f"| {count} | {'allowed' if row.allowed else '**denied**'} | {_cell(row.destination)} "
+        f"| {_cell('' if row.word == '-' else row.word)} | {_cell(row.cure)} |"
+        for row, count in found.rows
+    ]
+    note = ["", _FULL] if found.is_cut_off else []
+    return ["| count | | destination | reason | would allow it |", "|---:|---|---|---|---|", *rows, *note]
+
+
+def _cell(text: str) -> str:
+    """Somebody else's text in a table: as code, which is no markup, and in one cell."""
+    shown = text.replace("`", "'").replace("|", "\\|")
+    return f"`{shown}`" if shown else ""
+
+
+class _Counted(NamedTuple):
+    rows: list[tuple[_Row, int]]
+    is_cut_off: bool
+
+
+def _count(records: Iterable[Record]) -> _Counted:
     found = list(records)
     counts = Counter(_row(record) for record in found if not record.is_cut_off)
     rows = sorted(counts.items(), key=lambda item: (item[0].allowed, -item[1], item[0]))
-    count_width = max((len(str(count)) for _, count in rows), default=0)
-    width = min(max((len(row.destination) for row, _ in rows), default=0), _LONGEST_DESTINATION)
-    full = [_FULL] if any(record.is_cut_off for record in found) else []
-    return [*full, *(_summary_line(row, count, count_width, width, colour=colour) for row, count in rows)]
+    return _Counted(rows, any(record.is_cut_off for record in found))
 
 
 def _summary_line(row: _Row, count: int, count_width: int, width: int, *, colour: bool) -> str:
@@ -98,18 +127,7 @@ def _request(record: Record) -> str:
 def _sizes(record: Record) -> str:
     if not record.allowed:
         return ""
-    return f"{_size(record.bytes_out)} out, {_size(record.bytes_in)} in, {record.seconds:.1f} s"
-
-
-def _size(count: int) -> str:
-    if count < _KILO:
-        return f"{count} B"
-    number, units = float(count), ("kB", "MB", "GB", "TB")
-    for unit in units:
-        number /= _KILO
-        if number < _KILO or unit == units[-1]:
-            break
-    return f"{number:.1f} {unit}"
+    return f"{size_text(record.bytes_out)} out, {size_text(record.bytes_in)} in, {record.seconds:.1f} s"
 
 
 def _decided(record: Record) -> str:

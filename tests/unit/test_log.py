@@ -10,7 +10,7 @@ import pytest
 
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
 from aisb.errors import UsageError
-from aisb.render.log import log_line, summary_lines, width_of
+from aisb.render.log import log_line, summary_lines, summary_markdown, width_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LINE = {
@@ -85,6 +85,21 @@ def test_a_summary_says_each_destination_once_with_the_entry_that_would_allow_it
         " 1  deny   port               evil.test:22   --allow evil.test:22",
         "12  allow  -                  a.test:443",
     ]
+
+
+def test_a_summary_for_a_page_is_a_table_in_which_nothing_that_was_asked_for_is_markup() -> None:
+    hostile = {**DENIED, "host": "a|b`<img src=x>[l](http://x)", "add": ""}
+
+    assert summary_markdown(map(record, [LINE, LINE, DENIED, hostile, CUT_OFF])) == [
+        "| count | | destination | reason | would allow it |",
+        "|---:|---|---|---|---|",
+        "| 1 | **denied** | `[a\\|b'<img src=x>[l](http://x)]:443` | `not-listed` |  |",
+        "| 1 | **denied** | `evil.test:443` | `not-listed` | `--allow evil.test` |",
+        "| 2 | allowed | `a.test:443` |  |  |",
+        "",
+        "the record is full: what came later is not in it",
+    ]
+    assert summary_markdown([]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""The tables that completion is made from: the options of a run, and what typer carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
+
+from aisb.cli.verbs import app
+from aisb.domain.options import FLAG, LEARN_OPTIONS, OPTIONS
+from aisb.render.completion import Flag, Verb, bash, fish, zsh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.domain.options import Option
+
+FILES = {"aisb.bash": bash, "_aisb": zsh, "aisb.fish": fish}
+_HELP = Flag("help", "", "this text")
+
+
+def completions() -> dict[str, str]:
+    """The three files, by name."""
+    verbs = all_verbs()
+    return {name: render(verbs) for name, render in FILES.items()}
+
+
+def all_verbs() -> list[Verb]:
+    """Every verb, and every word below one, with its flags."""
+    run = _of_options(OPTIONS)
+    learn = [flag for flag in (*_of_options(LEARN_OPTIONS), *run) if flag.name != "version"]
+    own = [
+        Verb("run", "the agent or a command, sandboxed", tuple(run)),
+        Verb("learn", "run a command, and propose the list that it needs", tuple(learn)),
+    ]
+    return sorted([*own, *_of_typer("", typer.main.get_command(app))])
+
+
+def _of_options(options: Iterable[Option]) -> list[Flag]:
+    return [Flag(option.name, "" if option.kind == FLAG else option.metavar, option.help) for option in options]
+
+
+def _of_typer(name: str, command: object) -> list[Verb]:
+    if isinstance(command, TyperGroup):
+        return [verb for word, below in command.commands.items() for verb in _of_typer(f"{name} {word}".strip(), below)]
+    params = getattr(command, "params", [])
+    flags = [
+        Flag(max(param.opts, key=len).removeprefix("--"), "" if param.is_flag else str(param.metavar), param.help or "")
+        for param in params
+        if isinstance(param, TyperOption)
+    ]
+    files = any("FILE" in str(param.metavar) for param in params if isinstance(param, TyperArgument))
+    text = str(getattr(command, "help", "") or "").splitlines()[0].partition(":")[0].rstrip(".")
+    return [Verb(name, text, (*flags, _HELP), files)]
+
+
+def write_all(directory: str) -> None:
+    """Write the three files."""
+    for name, text in completions().items():
+        with open(f"{directory}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    import sys
+
+    write_all(sys.argv[1])

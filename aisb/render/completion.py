@@ -1,0 +1,271 @@
+"""
+Completion files for bash, zsh and fish, from the tables of options.
+
+They are static: a shell that completes starts no aisb.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.options import DIRECTORY, FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_NOTE = "# Generated from aisb's tables of options by `make completions`: what is changed here is lost."
+# Values of which there are few, by the name of the flag.
+CHOICES = {
+    "allow": ("@anthropic", "@apt", "@github", "@npm", "@openai", "@pi", "@pypi"),
+    "harness": ("claude", "pi"),
+    "net": ("allow", "full", "none"),
+    "node": ("22", "24"),
+    "node-source": ("npm", "tarball"),
+    "pull": ("missing", "never"),
+}
+# A path comes first in it.
+_PATHS = (DIRECTORY, FILE, "PATH", "SRC[:DST][:ro|rw]")
+
+
+class Flag(NamedTuple):
+    """A flag without its dashes, what its value is called ("" for none), and its help."""
+
+    name: str
+    metavar: str
+    help: str
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Its values, where there are few."""
+        return CHOICES.get(self.name, ())
+
+    @property
+    def is_path(self) -> bool:
+        """Whether its value begins with a path."""
+        return self.metavar in _PATHS
+
+
+class Verb(NamedTuple):
+    """A verb, or one with the word below it, as it is typed: `policy check`."""
+
+    words: str
+    help: str
+    flags: tuple[Flag, ...]
+    takes_files: bool = False
+
+
+def bash(verbs: Iterable[Verb]) -> str:
+    """The file for bash."""
+    known = list(verbs)
+    flags = "\n".join(f"\t{quote(verb.words)}) echo {_all(verb.flags)} ;;" for verb in known)
+    below = "\n".join(f"\t{quote(verb)}) echo {' '.join(words)} ;;" for verb, words in _below(known).items())
+    return f"""\
+{_NOTE}
+# shellcheck shell=bash
+
+# The words that come first: verbs, or those below the verb $1.
+_aisb_words() {{
+	case $1 in
+	'') echo {" ".join(_firsts(known))} ;;
+{below}
+	esac
+}}
+
+# The flags of the verb $1.
+_aisb_flags() {{
+	case $1 in
+{flags}
+	esac
+}}
+
+# What the flag $1 takes: `=files`, `=any`, or its few values; nothing for one without a value.
+_aisb_values() {{
+	case $1 in
+{_values(known)}
+	esac
+}}
+
+_aisb() {{
+	local verb=run at=1 values
+	local -a words=("${{COMP_WORDS[@]:0:COMP_CWORD+1}}")
+	# bash takes words apart at `=` and `@`.
+	if [ "$COMP_CWORD" -gt 1 ] && [[ ${{words[-2]}} == @ || ${{words[-2]}} == =@ ]]; then
+		words=("${{words[@]:0:COMP_CWORD-1}}" "${{words[-2]%@}}" "@${{words[-1]}}")
+		[ -n "${{words[-2]}}" ] || words=("${{words[@]:0:${{#words[@]}}-2}}" "${{words[-1]}}")
+	fi
+	[[ ${{words[-1]}} != =@ ]] || words=("${{words[@]:0:${{#words[@]}}-1}}" '=' @)
+	[[ ${{words[-1]}} != = ]] || words+=('')
+	local current=${{words[-1]}} before=${{words[-2]}}
+	[ "$before" != = ] || before=${{words[-3]}}
+	COMPREPLY=()
+	if [ "$COMP_CWORD" -gt 1 ] && [[ " $(_aisb_words '') " == *" ${{COMP_WORDS[1]}} "* ]]; then
+		verb=${{COMP_WORDS[1]}} at=2
+		if [ "$COMP_CWORD" -gt 2 ] && [[ " $(_aisb_words "$verb") " == *" ${{COMP_WORDS[2]}} "* ]]; then
+			verb+=" ${{COMP_WORDS[2]}}" at=3
+		fi
+	fi
+	local word
+	for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+		# The command's own.
+		if [ "$word" = -- ]; then
+			compopt -o default
+			return
+		fi
+	done
+	values=$(_aisb_values "$before")
+	case $values in
+	'') ;;
+	=files)
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		return
+		;;
+	=any) return ;;
+	*)
+		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+		return
+		;;
+	esac
+	values=$(_aisb_flags "$verb")
+	if [ "$at" = "$COMP_CWORD" ] && [[ $current != -* ]]; then
+		case $at in
+		1) values+=" $(_aisb_words '')" ;;
+		2) values+=" $(_aisb_words "$verb")" ;;
+		esac
+	fi
+	if [[ $current != -* ]] && [[ $verb =~ ^({"|".join(verb.words for verb in known if verb.takes_files)})$ ]]; then
+		compopt -o default
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+}}
+
+complete -F _aisb aisb ai-sandbox
+"""
+
+
+def zsh(verbs: Iterable[Verb]) -> str:
+    """The file for zsh."""
+    known = list(verbs)
+    cases = "\n".join(
+        f"\t{quote(verb.words)}) flags=(\n" + "\n".join(f"\t\t{_zsh_flag(flag)}" for flag in verb.flags) + "\n\t) ;;"
+        for verb in known
+    )
+    below = "\n".join(f"\t{quote(verb)}) words_below=({' '.join(words)}) ;;" for verb, words in _below(known).items())
+    described = "\n".join(f"\t\t{quote(f'{verb.words}:{verb.help}')}" for verb in known if " " not in verb.words)
+    groups = "\n".join(f"\t\t{quote(f'{verb}:{_NO_HELP}')}" for verb in _below(known))
+    return f"""\
+#compdef aisb ai-sandbox
+{_NOTE}
+
+_aisb() {{
+	local verb=run skip=0
+	local -a verbs flags words_below
+	verbs=(
+{described}
+{groups}
+	)
+	if (( CURRENT > 2 )) && [[ -n ${{verbs[(r)${{words[2]}}:*]}} ]]; then
+		verb=$words[2] skip=1
+	fi
+	case $verb in
+{below}
+	esac
+	if (( skip && ${{#words_below}} )); then
+		if (( CURRENT == 3 )); then
+			_values word $words_below
+			return
+		fi
+		verb="$verb $words[3]" skip=2
+	fi
+	case $verb in
+{cases}
+	esac
+	if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then
+		_describe verb verbs
+		return
+	fi
+	shift $skip words
+	(( CURRENT -= skip ))
+	_arguments -S : $flags '*::: :_normal'
+}}
+
+_aisb "$@"
+"""
+
+
+def fish(verbs: Iterable[Verb]) -> str:
+    """The file for fish."""
+    known = list(verbs)
+    others = " ".join(first for first in _firsts(known) if first != "run")
+    lines = [_NOTE, "", "complete -c ai-sandbox -w aisb"]
+    lines += [
+        f"complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a {verb.words} -d {_fish(verb.help)}"
+        for verb in known
+        if " " not in verb.words
+    ]
+    for first, words in _below(known).items():
+        lines.append(f"complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a {first} -d {_fish(_NO_HELP)}")
+        condition = f"test (count (commandline -opc)) -eq 2; and __fish_seen_subcommand_from {first}"
+        lines.append(f"complete -c aisb -n '{condition}' -f -a '{' '.join(words)}'")
+    for verb in known:
+        lines += [f"complete -c aisb -n {_fish(_fish_when(verb, others))} {_fish_flag(flag)}" for flag in verb.flags]
+    return "\n".join(lines) + "\n"
+
+
+_NO_HELP = "see its words"
+
+
+def _firsts(verbs: Iterable[Verb]) -> list[str]:
+    return sorted({verb.words.partition(" ")[0] for verb in verbs})
+
+
+def _below(verbs: Iterable[Verb]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for first, _, word in (verb.words.partition(" ") for verb in verbs):
+        if word:
+            found.setdefault(first, []).append(word)
+    return found
+
+
+def _all(flags: Iterable[Flag]) -> str:
+    return " ".join(f"--{flag.name}" for flag in flags)
+
+
+def _values(verbs: Iterable[Verb]) -> str:
+    lines: dict[str, list[str]] = {}
+    for flag in sorted({flag._replace(help="") for verb in verbs for flag in verb.flags if flag.metavar}):
+        takes = f"'{' '.join(flag.choices)}'" if flag.choices else "'=files'" if flag.is_path else "'=any'"
+        lines.setdefault(takes, [])
+        if f"--{flag.name}" not in lines[takes]:
+            lines[takes].append(f"--{flag.name}")
+    return "\n".join(f"\t{' | '.join(names)}) echo {takes} ;;" for takes, names in lines.items())
+
+
+def _zsh_flag(flag: Flag) -> str:
+    text = flag.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+    if not flag.metavar:
+        return quote(f"*--{flag.name}[{text}]")
+    values = f"({' '.join(flag.choices)})" if flag.choices else "_files" if flag.is_path else " "
+    named = flag.metavar.replace("[", "").replace("]", "").replace(":", "\\:")
+    return quote(f"*--{flag.name}=[{text}]:{named}:{values}")
+
+
+def _fish_when(verb: Verb, others: str) -> str:
+    first, _, word = verb.words.partition(" ")
+    if first == "run":
+        return f"not __fish_seen_subcommand_from {others}"
+    seen = f"__fish_seen_subcommand_from {first}"
+    return f"{seen}; and __fish_seen_subcommand_from {word}" if word else seen
+
+
+def _fish_flag(flag: Flag) -> str:
+    value = ""
+    if flag.metavar:
+        value = f" -x -a '{' '.join(flag.choices)}'" if flag.choices else " -r -F" if flag.is_path else " -x"
+    return f"-l {flag.name}{value} -d {_fish(flag.help)}"
+
+
+def _fish(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,106 @@
+# Generated from aisb's tables of options by `make completions`: what is changed here is lost.
+# shellcheck shell=bash
+
+# The words that come first: verbs, or those below the verb $1.
+_aisb_words() {
+	case $1 in
+	'') echo allow build clean deny doctor gate init inspect learn logs policy run trust update version ;;
+	gate) echo down logs status ;;
+	policy) echo check presets show ;;
+	esac
+}
+
+# The flags of the verb $1.
+_aisb_flags() {
+	case $1 in
+	allow) echo --for --run --save --project --help ;;
+	build) echo --base-image --install --customize --node --node-source --ca-bundle --pull --refresh-base --no-cache --why --harness --trace --quiet --help ;;
+	clean) echo --all --volumes --volume --dry-run --trace --help ;;
+	deny) echo --run --project --help ;;
+	doctor) echo --json --strict --help ;;
+	'gate down') echo --all --help ;;
+	'gate logs') echo --help ;;
+	'gate status') echo --json --help ;;
+	init) echo --project --help ;;
+	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
+	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
+	logs) echo --follow --denied --json --summary --markdown --since --project --help ;;
+	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
+	'policy presets') echo --base-image --install --harness --help ;;
+	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
+	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	trust) echo --project --show --revoke --env-file --help ;;
+	update) echo --check --json --rollback --base-image --install --customize --harness --node --node-source --ca-bundle --pull --trace --quiet --help ;;
+	version) echo --help ;;
+	esac
+}
+
+# What the flag $1 takes: `=files`, `=any`, or its few values; nothing for one without a value.
+_aisb_values() {
+	case $1 in
+	--allow) echo '@anthropic @apt @github @npm @openai @pi @pypi' ;;
+	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --run | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
+	--ca-bundle | --customize | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
+	--harness) echo 'claude pi' ;;
+	--net) echo 'allow full none' ;;
+	--node) echo '22 24' ;;
+	--node-source) echo 'npm tarball' ;;
+	--pull) echo 'missing never' ;;
+	esac
+}
+
+_aisb() {
+	local verb=run at=1 values
+	local -a words=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
+	# bash takes words apart at `=` and `@`.
+	if [ "$COMP_CWORD" -gt 1 ] && [[ ${words[-2]} == @ || ${words[-2]} == =@ ]]; then
+		words=("${words[@]:0:COMP_CWORD-1}" "${words[-2]%@}" "@${words[-1]}")
+		[ -n "${words[-2]}" ] || words=("${words[@]:0:${#words[@]}-2}" "${words[-1]}")
+	fi
+	[[ ${words[-1]} != =@ ]] || words=("${words[@]:0:${#words[@]}-1}" '=' @)
+	[[ ${words[-1]} != = ]] || words+=('')
+	local current=${words[-1]} before=${words[-2]}
+	[ "$before" != = ] || before=${words[-3]}
+	COMPREPLY=()
+	if [ "$COMP_CWORD" -gt 1 ] && [[ " $(_aisb_words '') " == *" ${COMP_WORDS[1]} "* ]]; then
+		verb=${COMP_WORDS[1]} at=2
+		if [ "$COMP_CWORD" -gt 2 ] && [[ " $(_aisb_words "$verb") " == *" ${COMP_WORDS[2]} "* ]]; then
+			verb+=" ${COMP_WORDS[2]}" at=3
+		fi
+	fi
+	local word
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		# The command's own.
+		if [ "$word" = -- ]; then
+			compopt -o default
+			return
+		fi
+	done
+	values=$(_aisb_values "$before")
+	case $values in
+	'') ;;
+	=files)
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		return
+		;;
+	=any) return ;;
+	*)
+		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+		return
+		;;
+	esac
+	values=$(_aisb_flags "$verb")
+	if [ "$at" = "$COMP_CWORD" ] && [[ $current != -* ]]; then
+		case $at in
+		1) values+=" $(_aisb_words '')" ;;
+		2) values+=" $(_aisb_words "$verb")" ;;
+		esac
+	fi
+	if [[ $current != -* ]] && [[ $verb =~ ^(trust)$ ]]; then
+		compopt -o default
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+}
+
+complete -F _aisb aisb ai-sandbox

@@ -1,0 +1,74 @@
+"""`aisb doctor` on a real host: green where runs work, and red where `aisb run` refuses, by the same words."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.sandbox import Case, run_cases
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+BOTH = """
+aisb doctor --json >"$TOLD"; echo $? >>"$TOLD"
+aisb -q --net none -- true; code=$?
+cat "$TOLD"; exit $code
+"""
+# What answers in podman's place, and hands everything else on.
+SHIM = '#!/bin/sh\n{}\nexec /usr/bin/podman "$@"\n'
+
+
+def told(stdout: str) -> tuple[dict[str, tuple[str, str, str]], int]:
+    """What was found by check, and the exit code."""
+    text, _, code = stdout.strip().rpartition("\n")
+    document: dict[str, Any] = json.loads(text)
+    return {item["check"]: (item["level"], item["evidence"], item["fix"]) for item in document["checks"]}, int(code)
+
+
+def both(before: str, *, podman: str = "") -> Case:
+    """doctor, and a run, after a change of the machine; a podman of our own goes before the real one."""
+    script = f'export TOLD="$HOME/told" PATH="$HOME/first:$PATH"\n{before}\n{BOTH}'
+    return Case(("sh", "-c", script), {"first/podman": SHIM.format(podman)} if podman else {})
+
+
+OLD = 'case $1 in --version) echo "podman version 4.2.1"; exit ;; esac'
+ADDED = """
+mkdir ~/srv
+printf '[containers]\\nvolumes = ["%s:/srv"]\\n' ~/srv >~/.config/containers/containers.conf
+trap 'rm ~/.config/containers/containers.conf' EXIT
+"""
+REFUSED = {
+    "user": both(f"exec unshare -r sh -c '{BOTH}'"),
+    "python": both("export PYTHONPATH=:"),
+    "home": both("export HOME=/nowhere"),
+    "runtime directory": both("unset XDG_RUNTIME_DIR"),
+    "podman's settings": both(ADDED),
+    "podman": both("", podman=OLD),
+}
+
+
+def test_where_runs_work_nothing_is_red(lab: Lab) -> None:
+    """What this host cannot cap is a warning, and counts with --strict."""
+    lines, strict = run_cases(
+        lab, [Case(("aisb", "doctor")), Case(("sh", "-c", "aisb doctor --strict --json; echo $?"))]
+    )
+
+    assert (lines.code, lines.stderr, "fail" in lines.stdout) == (0, "", False)
+    assert lines.stdout.splitlines()[-1] == "a run will work here and be enforced; see the warnings"
+    found, code = told(strict.stdout)
+    assert ({check for check, (level, *_) in found.items() if level != "ok"}, code) == ({"control groups"}, 69)
+
+
+def test_what_a_run_refuses_is_red(lab: Lab) -> None:
+    ended = dict(zip(REFUSED, run_cases(lab, list(REFUSED.values())), strict=True))
+
+    found = {name: told(item.stdout) for name, item in ended.items()}
+    evidence = {name: checks[name][1] for name, (checks, _) in found.items()}
+    assert {name: (checks[name][0], code) for name, (checks, code) in found.items()} == dict.fromkeys(
+        REFUSED, ("fail", 69)
+    )
+    assert {name: item.code for name, item in ended.items()} == dict.fromkeys(REFUSED, 69) | {"podman's settings": 77}
+    # What is in podman's settings a run sees when it finds the mount.
+    said = {name: text for name, text in evidence.items() if text in ended[name].stderr}
+    assert said.keys() == REFUSED.keys() - {"podman's settings"}

@@ -1,0 +1,208 @@
+"""`aisb clean`: what goes, what stays, and by which command."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aisb.domain.clean import (
+    CONTAINER,
+    IMAGE,
+    VOLUME,
+    Home,
+    Image,
+    Removal,
+    homes_to_remove,
+    images_to_remove,
+    parse_glob,
+)
+from aisb.effects.clean import Store, Wish, find_removals, remove
+from aisb.effects.process import Finished
+from aisb.effects.session import open_session
+from aisb.effects.state import Directories
+from aisb.errors import UsageError
+from aisb.render.clean import clean_lines, removal_argv
+from tests.fakes import FakeRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def image(
+    tag: str, created: int, role: str = "sandbox", repository: str = "localhost/aisb-", **inputs: object
+) -> Image:
+    given = {"agent": "pi@1.0", "install": [], "node": "22.1.0", **inputs}
+    labels = {"aisb.base-ref": str(given.pop("base", "ubuntu")), "aisb.inputs": json.dumps(given)}
+    return Image(f"{repository}{role}:{tag}", f"id-{tag}", role, labels, created, 1000)
+
+
+def names(removals: list[Removal]) -> list[str]:
+    return [removal.name.rpartition(":")[2] for removal in removals]
+
+
+def test_of_each_kind_the_newest_two_stay() -> None:
+    """A newer agent, Node or generation makes an image newer; another base, agent, line or package another image."""
+    images = [
+        image("old", 1, agent="pi@0.9", generation="0"),
+        image("last", 2, node="22.0.0"),
+        image("now", 3, generation="2026-11-30"),
+        image("jq", 1, install=["jq"]),
+        image("claude", 1, agent="claude@1.0"),
+        image("24", 1, node="24.0.0"),
+        image("debian", 1, base="debian"),
+        image("customized", 1, fragment="abc"),
+        image("gate", 1, "gate"),
+    ]
+
+    assert names(images_to_remove(images, (), everything=False)) == ["old"]
+    assert names(images_to_remove(images, (), everything=True)) == [
+        "now", "last", "old", "jq", "claude", "24", "debian", "customized", "gate",
+    ]  # fmt: skip
+
+
+def test_what_a_container_has_stays() -> None:
+    images = [image("old", 1), image("last", 2), image("now", 3)]
+
+    assert names(images_to_remove(images, ("id-old",), everything=False)) == []
+    assert names(images_to_remove(images, ("id-old",), everything=True)) == ["now", "last"]
+
+
+@pytest.mark.parametrize("repository", ["localhost/mine-", "docker.io/library/aisb-", "localhost/aisb-gate/"])
+def test_an_image_that_somebody_built_on_ours_is_theirs(repository: str) -> None:
+    """It has our labels."""
+    assert images_to_remove([image("theirs", 1, repository=repository)], (), everything=True) == []
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "7"])
+def test_an_image_whose_inputs_cannot_be_read_is_one_of_its_own_kind(text: str) -> None:
+    odd = image("odd", 0)._replace(labels={"aisb.inputs": text})
+
+    assert names(images_to_remove([odd, image("a", 1), image("b", 2)], (), everything=False)) == []
+    assert names(images_to_remove([odd], (), everything=True)) == ["odd"]
+
+
+HOMES = [Home("aisb-home-web-0123ab", "/home/me/web"), Home("aisb-home", ""), Home("aisb-home-api-4567cd", "/srv/api")]
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("*", ["aisb-home", "aisb-home-api-4567cd", "aisb-home-web-0123ab"]),
+        ("aisb-home-web-*", ["aisb-home-web-0123ab"]),
+        ("aisb-home", ["aisb-home"]),
+        ("*-[0-4]*", ["aisb-home-api-4567cd", "aisb-home-web-0123ab"]),
+        ("postgres*", []),
+    ],
+)
+def test_homes_are_chosen_by_a_pattern_that_cannot_leave_them(glob: str, found: list[str]) -> None:
+    others = [Home("postgres-data", ""), Home("aisb-homes", ""), Home("aisb-home-x\n", ""), Home("not-aisb-home-x", "")]
+
+    assert [removal.name for removal in homes_to_remove([*HOMES, *others], glob)] == found
+
+
+@pytest.mark.parametrize("text", ["a b", "$(id)", "--all", "x\n", "../x", "a/b", "", "a" * 201, "é"])
+def test_what_is_no_pattern_is_refused(text: str) -> None:
+    if text == "--all":
+        # Nothing but letters that a name may have: it names no volume of ours.
+        assert homes_to_remove(HOMES, parse_glob(text)) == []
+        return
+    with pytest.raises(UsageError, match="no pattern for a volume's name"):
+        parse_glob(text)
+
+
+def test_each_kind_has_its_command_and_none_takes_what_is_in_use() -> None:
+    """Without --force podman keeps an image or a volume that a container has since."""
+    removals = [
+        Removal(CONTAINER, "aisb-run-1", "of run 1, which is over"),
+        Removal(IMAGE, "localhost/aisb-sandbox:1", "sandbox", 808_100_000),
+        Removal(IMAGE, "localhost/aisb-gate:1", "gate", 180_000_000),
+        Removal(VOLUME, "aisb-home-x", "home of /x\x1b"),
+    ]
+
+    assert [" ".join(removal_argv("podman", removal)) for removal in removals] == [
+        "podman rm --force --volumes --time 0 aisb-run-1",
+        "podman rmi localhost/aisb-sandbox:1",
+        "podman rmi localhost/aisb-gate:1",
+        "podman volume rm aisb-home-x",
+    ]
+    assert clean_lines(removals) == [
+        "would remove container aisb-run-1 (of run 1, which is over)",
+        "would remove image localhost/aisb-sandbox:1 (sandbox, 808.1 MB, and podman's copy of it)",
+        "would remove image localhost/aisb-gate:1 (gate, 180.0 MB)",
+        r"would remove volume aisb-home-x (home of /x\x1b)",
+    ]
+    assert clean_lines([]) == ["nothing to remove"]
+
+
+def said(found: list[dict[str, Any]]) -> Finished:
+    return Finished(0, json.dumps(found).encode())
+
+
+def podman_image(item: Image) -> dict[str, Any]:
+    labels = {**item.labels, "aisb.role": item.role}
+    return {"Id": item.id, "Names": [item.name], "Labels": labels, "Created": item.created, "Size": item.size}
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> Directories:
+    return Directories(*(str(tmp_path / name) for name in ("run", "cache", "state", "config")))
+
+
+def test_containers_of_runs_that_are_over_go_first(directories: Directories) -> None:
+    """A run that goes on keeps its own; so does whoever else has containers."""
+    alive = open_session(f"{directories.runtime}/r", "0000aaaa", {}, "")
+    of_runs = [("aisb-run-0000aaaa", "0000aaaa"), ("aisb-run-0000bbbb", "0000bbbb")]
+    containers = [
+        *(
+            {"Names": [name], "ImageID": f"id-{run[-1]}", "Labels": {"aisb.role": "sandbox", "aisb.run": run}}
+            for name, run in of_runs
+        ),
+        {"Names": ["gate"], "ImageID": "id-g", "Labels": {"aisb.role": "gate"}},
+        {"Names": ["web"], "ImageID": "other", "Labels": None},
+    ]
+    runner = FakeRunner(
+        said(containers),
+        said([podman_image(image(number, 1 + "ab34".index(number))) for number in "ab34"]),
+        said([]),
+        said(
+            [
+                {"Name": "aisb-home-x-012345", "Labels": {"aisb.role": "home"}},
+                {"Name": "aisb-home-y-012345", "Labels": {}},
+                {"Name": "aisb-home-z-012345", "Labels": None},
+            ]
+        ),
+    )
+
+    found = find_removals(Store("podman", runner, directories), Wish(homes="*"))
+
+    assert [(removal.kind, removal.name) for removal in found] == [
+        (CONTAINER, "aisb-run-0000bbbb"),
+        (IMAGE, "localhost/aisb-sandbox:b"),
+        (VOLUME, "aisb-home-x-012345"),
+    ]
+    assert alive.run == "0000aaaa"
+    assert [argv[1:3] for argv in runner.argvs] == [
+        ("ps", "--all"),
+        ("images", "--filter"),
+        ("images", "--filter"),
+        ("volume", "ls"),
+    ]
+
+
+def test_what_was_remembered_of_it_goes_first_and_what_podman_keeps_is_said(directories: Directories) -> None:
+    """A start would else take what it remembers for what is there."""
+    stamp, note = f"{directories.state}/homes/aisb-home-x", f"{directories.cache}/built/aisb-sandbox-1"
+    for path in (stamp, note):
+        os.makedirs(os.path.dirname(path))
+        open(path, "w").close()
+    runner = FakeRunner(Finished(0), Finished(2, b"", b"noise\nError: volume aisb-home-x is being used\n"), Finished(1))
+    store = Store("podman", runner, directories)
+
+    removals = [Removal(IMAGE, "localhost/aisb-sandbox:1", "sandbox"), *[Removal(VOLUME, "aisb-home-x", "a home")] * 2]
+    ended = [remove(store, removal) for removal in removals]
+
+    assert ended == ["", "Error: volume aisb-home-x is being used", "podman exited 1"]
+    assert [os.path.exists(path) for path in (stamp, note)] == [False, False]

@@ -1,0 +1,364 @@
+"""`aisb doctor`: each check red, or yellow, under the fault that it is for, and green without."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
+from aisb.domain.doctor import FAIL, OK, WARN, Finding, as_json, exit_code
+from aisb.domain.images import PinnedBase
+from aisb.effects.checks import CHECKS, examine
+from aisb.effects.machine import Machine
+from aisb.effects.pins import write_base_pin
+from aisb.effects.process import Finished
+from aisb.render.doctor import doctor_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aisb.effects.process import Command
+
+USER = f"{os.getuid()}"
+DIGEST = f"sha256:{64 * '0'}"
+RANGE = f"{USER}:100000:65536\n"
+MAP = "0 1000 1\n1 100000 65536\n"
+PROGRAMS = ("podman", "newuidmap", "newgidmap", "pasta", "skopeo", "mmdebstrap")
+FILES = {
+    "/etc/subuid": RANGE,
+    "/etc/subgid": RANGE,
+    "/etc/resolv.conf": "nameserver 192.0.2.53\n",
+    "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /with\\040space rw - nfs4 server:/ rw\n",
+    "/proc/4711/comm": "catatonit\n",
+    "/proc/4712/comm": "sshd\n",
+    "/usr/share/containers/seccomp.json": "{}",
+    "/sys/fs/cgroup/cgroup.controllers": "cpu io memory pids\n",
+    f"/sys/fs/cgroup/user.slice/user-{USER}.slice/user@{USER}.service/cgroup.controllers": "cpu memory pids\n",
+}
+
+
+class Podman(NamedTuple):
+    """What a podman answers."""
+
+    version: str = "podman version 5.4.2"
+    manager: str = "systemd"
+    driver: str = "overlay"
+    store: str = "/"
+    runtime: str = "/bin/sh"
+    rootless: bool = True
+    uid_map: Finished = Finished(0, MAP.encode())
+    nf_tables: Finished = Finished(0)
+    images: tuple[str, ...] = ("sandbox", "gate")
+    touch: Finished = Finished(0)
+    squid: Finished = Finished(0, b"Squid Cache: Version 6.13\nconfigure options:  '--with-openssl'\n")
+
+    def announce(self, argv: tuple[str, ...]) -> None:
+        """Of no interest."""
+
+    def stream(self, *_: object) -> int:
+        raise AssertionError("no check follows a program")
+
+    def run(self, command: Command) -> Finished:
+        match command.argv[1:]:
+            case ("--version",):
+                return Finished(0, self.version.encode())
+            case ("info", *_):
+                return Finished(0, json.dumps(self._info()).encode())
+            case ("images", *_):
+                found = [{"Id": role} for role in self.images if f"label=aisb.role={role}" in command.argv]
+                return Finished(0, json.dumps(found).encode())
+            case ("unshare", "cat", "/proc/self/uid_map"):
+                return self.uid_map
+            case ("unshare", "unshare", "--net", *_):
+                return self.nf_tables
+            case ("run", *_, "sandbox", "/project/file"):
+                self._touch(command.argv)
+                return self.touch
+            case ("run", *_, "gate", "-v"):
+                return self.squid
+        raise AssertionError(f"nobody scripted: {command.as_shell()}")
+
+    def _info(self) -> dict[str, Any]:
+        runtime = {"name": "crun", "path": self.runtime}
+        host = {
+            "serviceIsRemote": False,
+            "security": {"rootless": self.rootless},
+            "cgroupManager": self.manager,
+            "ociRuntime": runtime,
+        }
+        return {"host": host, "store": {"graphDriverName": self.driver, "graphRoot": self.store}}
+
+    def _touch(self, argv: tuple[str, ...]) -> None:
+        mount = next(word for word in argv if word.startswith("--mount="))
+        source = mount.partition("src=")[2].partition(",")[0]
+        if self.touch.code == 0:
+            open(f"{source}/file", "w").close()
+
+
+class Fault(NamedTuple):
+    """How a machine differs from one on which all is well, and what is found then."""
+
+    check: str
+    level: str
+    evidence: str
+    fix: str
+    podman: Podman = Podman()
+    files: Mapping[str, str | None] = {}
+    environ: Mapping[str, str] = {}
+    without: tuple[str, ...] = ()
+    # Without the setuid bit.
+    plain: tuple[str, ...] = ()
+
+
+CONF = "/etc/containers/containers.conf"
+VOLUMES = {"/etc/containers/containers.conf.d/x.conf": '[containers]\nvolumes = ["/srv:/srv"]\n'}
+UNSHARE_FAILED = Podman(uid_map=Finished(125, b"", b"noise\ncannot clone: Operation not permitted\n"))
+FAULTS = [
+    Fault("home", FAIL, "HOME /nowhere is not a directory", "log in as a user", environ={"HOME": "/nowhere"}),
+    Fault("runtime directory", FAIL, "XDG_RUNTIME_DIR is not set", "export XDG", environ={"XDG_RUNTIME_DIR": ""}),
+    Fault("podman", FAIL, "podman was not found", "install podman uidmap", without=("podman",)),
+    Fault("podman", FAIL, "podman 3.4 is too old", "4.3 or newer", Podman(version="podman version 3.4.4")),
+    Fault("podman", FAIL, "does not run rootless", "ordinary user", Podman(rootless=False)),
+    Fault("podman's settings", FAIL, "volumes in /etc", "take it out: volumes in /etc", files=VOLUMES),
+    Fault(
+        "podman's settings",
+        FAIL,
+        "cannot be read",
+        "mend it: /etc/containers/containers.conf",
+        files={CONF: "volumes ="},
+    ),
+    *(
+        Fault(
+            "podman's settings",
+            FAIL,
+            f"nobody asked for: {key} in",
+            key,
+            files={CONF: f"[containers]\n{key} = {value}\n"},
+        )
+        for key, value in (
+            ("devices", '["/dev/zero"]'),
+            ("env_host", "true"),
+            ("mounts", '["x"]'),
+            ("privileged", "true"),
+        )
+    ),
+    Fault(
+        "podman's settings",
+        WARN,
+        "a newer podman will heed",
+        "read_only",
+        Podman(version="podman version 4.3.1"),
+        {CONF: "[containers]\nread_only = true\n"},
+    ),
+    Fault("storage", WARN, "the driver is vfs", 'driver = "overlay"', Podman(driver="vfs")),
+    Fault("storage", FAIL, "on nfs4, where it cannot", "graphroot", Podman(store="/with space/store")),
+    Fault("subordinate ids", FAIL, "65536 ids in /etc/subuid", "--add-subuids", files={"/etc/subuid": "x:1:65536\n"}),
+    Fault("subordinate ids", FAIL, "65536 ids in /etc/subgid", "--add-subgids", files={"/etc/subgid": f"{USER}:1:9\n"}),
+    Fault("id mappers", FAIL, "newgidmap was not found", "install uidmap", without=("newgidmap",)),
+    Fault("id mappers", FAIL, "newuidmap has neither its setuid bit", "chmod u+s", plain=("newuidmap",)),
+    Fault("user namespace", FAIL, "cannot clone: Operation not", "podman unshare true", UNSHARE_FAILED),
+    *(
+        Fault("user namespace", FAIL, "cannot clone", f"{name}={value}", UNSHARE_FAILED, files={path: f"{was}\n"})
+        for name, value, path, was in (
+            ("kernel.unprivileged_userns_clone", 1, "/proc/sys/kernel/unprivileged_userns_clone", 0),
+            ("user.max_user_namespaces", 15000, "/proc/sys/user/max_user_namespaces", 0),
+            (
+                "kernel.apparmor_restrict_unprivileged_userns",
+                0,
+                "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+                1,
+            ),
+        )
+    ),
+    Fault(
+        "user namespace", FAIL, "has 1 ids: it was made before", "migrate", Podman(uid_map=Finished(0, b"0 1000 1\n"))
+    ),
+    Fault("pause process", FAIL, "process 4712, which is sshd", "migrate", files={"RUN/libpod/tmp/pause.pid": "4712"}),
+    Fault("runtime", FAIL, "runtime crun is not there", "install crun", Podman(runtime="/nowhere/crun")),
+    Fault(
+        "control groups",
+        WARN,
+        "control groups of version 1",
+        "unified_cgroup_hierarchy",
+        files={"/sys/fs/cgroup/cgroup.controllers": None},
+    ),
+    Fault("control groups", WARN, "no systemd session", "enable-linger", Podman(manager="cgroupfs")),
+    Fault(
+        "control groups",
+        WARN,
+        "does not hand down to your user: cpu",
+        "Delegate",
+        files={
+            f"/sys/fs/cgroup/user.slice/user-{USER}.slice/user@{USER}.service/cgroup.controllers": "memory pids\n",
+        },
+    ),
+    Fault("network", FAIL, "neither pasta nor slirp4netns", "install passt", without=("pasta",)),
+    Fault("nf_tables", FAIL, "of yours: Protocol not supported", "modprobe nf_tables", Podman(nf_tables=Finished(93))),
+    Fault(
+        "nf_tables",
+        FAIL,
+        "unshare failed",
+        "modprobe nf_tables",
+        Podman(nf_tables=Finished(1, b"", b"unshare: unshare failed\n")),
+    ),
+    Fault(
+        "seccomp profile",
+        FAIL,
+        "profile was not found",
+        "golang-github",
+        files={"/usr/share/containers/seccomp.json": None},
+    ),
+    Fault("SELinux", WARN, "it is enforcing", "", files={"/sys/fs/selinux/enforce": "1"}),
+    Fault("name servers", WARN, "names no server", "resolv.conf", files={"/etc/resolv.conf": "# none\n"}),
+    Fault("disk space", FAIL, "0.0 GB free in /proc", "prune", Podman(store="/proc")),
+    Fault("images", WARN, "not built yet: the first run", "aisb build", Podman(images=("sandbox",))),
+    Fault("images", FAIL, "skopeo was not found", "install skopeo", Podman(images=()), without=("skopeo",)),
+    Fault(
+        "images",
+        FAIL,
+        "mmdebstrap was not found",
+        "install mmdebstrap",
+        Podman(images=()),
+        environ={"AISB_BASE_IMAGE": "bootstrap:trixie"},
+        without=("mmdebstrap",),
+    ),
+    Fault("base image", FAIL, "is not a number of days", "write: 7", environ={"AISB_BASE_TTL_DAYS": "soon"}),
+    Fault("base image", WARN, "was last looked up", "--refresh-base", files={"PIN": '"time": "2026-01-01T00:00:00Z"'}),
+    Fault("base image", WARN, "UNPINNED", "--refresh-base", files={"PIN": '"unpinned": true'}),
+    Fault(
+        "ownership", FAIL, "did not make a file: no space", "migrate", Podman(touch=Finished(126, b"", b"no space\n"))
+    ),
+    Fault("ownership", WARN, "not tried", "aisb build", Podman(images=("gate",))),
+    Fault("squid", FAIL, "has no OpenSSL", "aisb build", Podman(squid=Finished(0, b"Squid Cache: Version 6.13\n"))),
+    Fault("squid", WARN, "not tried", "aisb build", Podman(images=("sandbox",))),
+]
+# The caller's own ids and Python's own list of places are no values of a machine: tests/e2e/test_doctor.py.
+FOR_REAL = {"user", "python"}
+
+
+class Place(NamedTuple):
+    """Where a machine's files lie. A runtime directory has a short path."""
+
+    root: Path
+    run: Path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="run-") as run:
+        yield Place(tmp_path, Path(run))
+
+
+def machine(place: Place, fault: Fault) -> Machine:
+    """A machine on which all is well but for the fault."""
+    tmp_path, run = place
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {"HOME": str(home), "XDG_RUNTIME_DIR": str(run), "PATH": f"{tmp_path}/bin", **fault.environ}
+    found = Machine(environ, fault.podman, f"{tmp_path}/root", f"{tmp_path}/bin")
+    files = {**FILES, **fault.files}
+    record = files.pop("PIN", None)
+    if record:
+        base = parse_base_image(DEFAULT_BASE)
+        pin = PinnedBase(base.text, f"{base.reference}@{DIGEST}", DIGEST)
+        write_base_pin(found.directories.cache, base, pin._replace(**json.loads(f"{{{record}}}")))
+    for path, text in files.items():
+        if text is not None:
+            write(f"{tmp_path}/root{path.replace('RUN', str(run))}", text)
+    for name in set(PROGRAMS) - set(fault.without):
+        write(f"{tmp_path}/bin/{name}", "").chmod(0o755 | (0 if name in fault.plain else stat.S_ISUID))
+    return found
+
+
+def write(path: str, text: str) -> Path:
+    """A file, and the directories above it."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def look(name: str, found: Machine) -> Finding:
+    """What one check finds there."""
+    (finding,) = examine(found, tuple(check for check in CHECKS if check.name == name))
+    return finding
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.check}: {fault.evidence}")
+def test_a_fault_is_found_and_what_mends_it_is_said(place: Place, fault: Fault) -> None:
+    found = look(fault.check, machine(place, fault))
+
+    assert (found.check, found.level) == (fault.check, fault.level)
+    assert fault.evidence in found.evidence
+    assert fault.fix in found.fix
+    assert bool(fault.fix) == bool(found.fix)
+
+
+def test_where_all_is_well_each_check_is_green(place: Place) -> None:
+    found = examine(machine(place, Fault("", "", "", "")), tuple(c for c in CHECKS if c.name not in FOR_REAL))
+
+    assert [(item.check, item.level, item.evidence) for item in found if item.level != OK or item.fix] == []
+
+
+def test_each_check_has_a_fault() -> None:
+    assert {check.name for check in CHECKS} == {fault.check for fault in FAULTS} | FOR_REAL
+
+
+def test_the_documentation_names_the_checks_in_their_order() -> None:
+    text = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
+
+    assert re.findall(r"^\| ([a-zA-Z_' ]+) \|", text, re.MULTILINE) == ["check", *(check.name for check in CHECKS)]
+
+
+def test_a_check_whose_ground_is_missing_cannot_tell(place: Place) -> None:
+    """One red line for one fault."""
+    found = examine(machine(place, Fault("", "", "", "", without=("podman",))))
+
+    needing = {check.name for check in CHECKS if "podman" in check.needs}
+    assert {item.check for item in found if item.evidence == "not known: see podman"} == needing
+    assert {item.check for item in found if item.level == FAIL} - FOR_REAL == {"podman"}
+
+
+FOUND = [Finding("one", OK, "well"), Finding("another", WARN, "so so\x1b[2J", "do this\nand that")]
+RED = Finding("third", FAIL, "bad", "do it")
+
+
+@pytest.mark.parametrize(
+    ("findings", "strict", "code"),
+    [(FOUND[:1], True, 0), (FOUND, False, 0), (FOUND, True, 69), ([*FOUND, RED], False, 69), ([RED], True, 69)],
+)
+def test_the_exit_code_says_whether_a_run_would_be_refused(findings: list[Finding], strict: bool, code: int) -> None:
+    assert exit_code(findings, strict=strict) == code
+
+
+def test_it_is_said_in_a_line_a_check_and_what_to_do_below() -> None:
+    assert doctor_lines(FOUND, colour=False) == [
+        "ok    one      well",
+        "warn  another  so so\\x1b[2J",
+        "               -> do this",
+        "               -> and that",
+        "a run will work here and be enforced; see the warnings",
+    ]
+    assert doctor_lines([RED], colour=True) == [
+        "\x1b[31mfail\x1b[0m  third  bad",
+        "             -> do it",
+        "a run would be refused here",
+    ]
+
+
+def test_programs_are_told_all_of_it() -> None:
+    assert as_json([*FOUND[:1], RED]) == {
+        "version": 1,
+        "verdict": "fail",
+        "checks": [
+            {"check": "one", "level": "ok", "evidence": "well", "fix": ""},
+            {"check": "third", "level": "fail", "evidence": "bad", "fix": "do it"},
+        ],
+    }
