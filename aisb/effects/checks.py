@@ -31,6 +31,7 @@ from aisb.effects.host import (
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.make_plan import SECCOMP_HINT
 from aisb.effects.pins import read_base_pin
+from aisb.effects.process import Finished
 from aisb.effects.situation import find_seccomp
 from aisb.effects.state import make_private
 from aisb.errors import Unavailable, UsageError
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 _ROOM_TO_BUILD = 6 << 30
 _ROOM_TO_RUN = 200 << 20
 _LEAST_IDS = 65536
+# podman's own codes for a program that cannot be run, or is not there.
+_NOT_IN_IMAGE = (126, 127)
+_MOST_IMAGES = 3
 _NOT_LOCAL = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "lustre", "ceph", "afs")
 # podman keeps one of these alive to hold the namespace open.
 _HOLDS_NAMESPACE = ("catatonit", "podman", "podman pause")
@@ -81,8 +85,8 @@ def _fail(evidence: str, fix: str) -> Finding:
     return Finding("", FAIL, evidence, fix)
 
 
-def _user(_machine: Machine) -> Finding:
-    need_ordinary_user()
+def _user(machine: Machine) -> Finding:
+    need_ordinary_user(machine.uids)
     return _ok(f"uid {os.getuid()}")
 
 
@@ -290,12 +294,13 @@ def _images(machine: Machine) -> Finding:
 
 
 def _ownership(machine: Machine) -> Finding:
-    images = machine.images(SANDBOX)
-    if not images:
+    if not machine.images(SANDBOX):
         return _warn("not tried: there is no image yet", "aisb build")
     cache = make_private(machine.directories.cache)
     with tempfile.TemporaryDirectory(prefix="doctor-", dir=cache) as directory:
-        said = machine.ask(*ownership_argv(machine.podman, images[0], directory))
+        said = _in_newest(machine, SANDBOX, lambda image: ownership_argv(machine.podman, image, directory))
+        if said.code in _NOT_IN_IMAGE:
+            return _warn("not tried: no image of the newest has what it takes", "aisb build")
         if said.code != 0:
             return _fail(f"a container did not make a file: {_last_line(said.stderr)}", "podman system migrate")
         owner = os.stat(f"{directory}/file").st_uid
@@ -304,11 +309,20 @@ def _ownership(machine: Machine) -> Finding:
     return _ok("a file that is made inside is yours")
 
 
+def _in_newest(machine: Machine, role: str, argv_of: Callable[[str], tuple[str, ...]]) -> Finished:
+    """How it ended in the newest image that can: one may be built on a base that holds very little."""
+    said = Finished(_NOT_IN_IMAGE[0])
+    for image in machine.images(role)[:_MOST_IMAGES]:
+        said = machine.ask(*argv_of(image))
+        if said.code not in _NOT_IN_IMAGE:
+            break
+    return said
+
+
 def _squid(machine: Machine) -> Finding:
-    images = machine.images(GATE)
-    if not images:
+    if not machine.images(GATE):
         return _warn("not tried: there is no image yet", "aisb build")
-    said = machine.ask(*squid_argv(machine.podman, images[0]))
+    said = _in_newest(machine, GATE, lambda image: squid_argv(machine.podman, image))
     lines = said.stdout.decode("utf-8", "replace").splitlines()
     if said.code != 0 or not any("--with-openssl" in line for line in lines):
         return _fail(f"the gate's squid has no OpenSSL: {_last_line(said.stderr) or 'it says so'}", "aisb build")
@@ -325,10 +339,10 @@ CHECKS = (
     Check("python", _imports),
     Check("home", _home),
     Check("runtime directory", _runtime),
-    Check("podman", _podman),
+    Check("podman", _podman, ("user", "home", "runtime directory")),
     Check("podman's settings", _settings, ("podman",)),
     Check("storage", _storage, ("podman",)),
-    Check("subordinate ids", _subordinate_ids),
+    Check("subordinate ids", _subordinate_ids, ("user",)),
     Check("id mappers", _id_mappers),
     Check("user namespace", _user_namespace, ("podman",)),
     Check("pause process", _pause),
@@ -349,17 +363,20 @@ CHECKS = (
 
 def examine(machine: Machine, checks: tuple[Check, ...] = CHECKS) -> list[Finding]:
     """What each check finds. One whose ground is missing cannot tell, and says so: that ground is red already."""
-    found: dict[str, Finding] = {}
+    found: list[Finding] = []
+    # The check that is red -> itself; one that cannot tell for it -> that one.
+    blame: dict[str, str] = {}
     for check in checks:
-        missing = [name for name in check.needs if name in found and found[name].level == FAIL]
-        found[check.name] = (
-            _look(check, machine)._replace(check=check.name) if not missing else _unknown(check, missing)
-        )
-    return list(found.values())
+        missing = next((blame[name] for name in check.needs if name in blame), "")
+        finding = _unknown(check, missing) if missing else _look(check, machine)._replace(check=check.name)
+        if missing or finding.level == FAIL:
+            blame[check.name] = missing or check.name
+        found.append(finding)
+    return found
 
 
-def _unknown(check: Check, missing: list[str]) -> Finding:
-    return Finding(check.name, WARN, f"not known: see {missing[0]}")
+def _unknown(check: Check, missing: str) -> Finding:
+    return Finding(check.name, WARN, f"not known: see {missing}")
 
 
 def _look(check: Check, machine: Machine) -> Finding:

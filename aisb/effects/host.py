@@ -34,9 +34,13 @@ class Host(NamedTuple):
     cgroup_manager: str = ""
 
 
-def need_ordinary_user() -> None:
-    """Raises Unavailable for root: without a user namespace of an ordinary user there is nothing to drop to."""
-    if os.getuid() == 0 or os.geteuid() == 0:
+def need_ordinary_user(uids: tuple[int, ...] = ()) -> None:
+    """
+    Raises Unavailable for root: without a user namespace of an ordinary user there is nothing to drop to.
+
+    `uids` are the real and the effective one, without them those of this process.
+    """
+    if 0 in (uids or (os.getuid(), os.geteuid())):
         raise Unavailable("aisb does not run as root", hint="run it as an ordinary user; it needs no privilege")
 
 

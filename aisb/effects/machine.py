@@ -8,6 +8,7 @@ import tomllib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from aisb.domain.images import REPOSITORY
 from aisb.effects.host import ask_podman, find_program, refuse_planted
 from aisb.effects.process import SAFE_PATH, Command, run_ok
 from aisb.effects.state import directories, read_if_there
@@ -27,13 +28,20 @@ class Machine:
     """Facts. Each raises Unavailable, with what is to be done, where it is not to be had."""
 
     def __init__(
-        self, environ: Mapping[str, str], runner: Runner, root: str = "", search_path: str = SAFE_PATH
+        self,
+        environ: Mapping[str, str],
+        runner: Runner,
+        root: str = "",
+        search_path: str = SAFE_PATH,
+        uids: tuple[int, ...] = (),
     ) -> None:
         self.environ = environ
         self.runner = runner
         # What stands before /proc, /sys, /etc and /usr/share: a test has its own.
         self.root = root
         self.search_path = search_path
+        # The caller's, real and effective; without them those of this process.
+        self.uids = uids
         self._images: dict[str, list[str]] = {}
 
     def program(self, name: str) -> str | None:
@@ -66,10 +74,14 @@ class Machine:
         return info
 
     def images(self, role: str) -> list[str]:
-        """The ids of the images of that role, the newest first."""
+        """The ids of aisb's own images of that role, the newest first: what somebody built on one has its label too."""
         if role not in self._images:
             listed = ("images", "--filter", f"label=aisb.role={role}", "--sort", "created", "--format", "json")
-            self._images[role] = [str(image["Id"]) for image in self._json(*listed, what=list)]
+            self._images[role] = [
+                str(image["Id"])
+                for image in self._json(*listed, what=list)
+                if any(str(name).startswith(f"{REPOSITORY[role]}:") for name in image.get("Names") or ())
+            ]
         return self._images[role]
 
     def ask(self, *argv: str) -> Finished:

@@ -64,6 +64,10 @@ def test_what_a_run_refuses_is_red(lab: Lab) -> None:
     ended = dict(zip(REFUSED, run_cases(lab, list(REFUSED.values())), strict=True))
 
     found = {name: told(item.stdout) for name, item in ended.items()}
+    red = {
+        name: [check for check, (level, *_) in checks.items() if level == "fail"] for name, (checks, _) in found.items()
+    }
+    assert red == {name: [name] for name in REFUSED}
     evidence = {name: checks[name][1] for name, (checks, _) in found.items()}
     assert {name: (checks[name][0], code) for name, (checks, code) in found.items()} == dict.fromkeys(
         REFUSED, ("fail", 69)

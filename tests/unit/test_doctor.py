@@ -72,12 +72,19 @@ class Podman(NamedTuple):
             case ("info", *_):
                 return Finished(0, json.dumps(self._info()).encode())
             case ("images", *_):
-                found = [{"Id": role} for role in self.images if f"label=aisb.role={role}" in command.argv]
+                found = [
+                    {"Id": image, "Names": [f"localhost/{'mine' if image == 'other' else f'aisb-{role}'}:1"]}
+                    for role in ("sandbox", "gate")
+                    for image in self.images
+                    if f"label=aisb.role={role}" in command.argv and image in (role, f"bare {role}", "other")
+                ]
                 return Finished(0, json.dumps(found).encode())
             case ("unshare", "cat", "/proc/self/uid_map"):
                 return self.uid_map
             case ("unshare", "unshare", "--net", *_):
                 return self.nf_tables
+            case ("run", *_, "bare sandbox", "/project/file"):
+                return Finished(127)
             case ("run", *_, "sandbox", "/project/file"):
                 self._touch(command.argv)
                 return self.touch
@@ -113,6 +120,7 @@ class Fault(NamedTuple):
     files: Mapping[str, str | None] = {}
     environ: Mapping[str, str] = {}
     without: tuple[str, ...] = ()
+    uids: tuple[int, int] = (1000, 1000)
     # Without the setuid bit.
     plain: tuple[str, ...] = ()
 
@@ -121,6 +129,8 @@ CONF = "/etc/containers/containers.conf"
 VOLUMES = {"/etc/containers/containers.conf.d/x.conf": '[containers]\nvolumes = ["/srv:/srv"]\n'}
 UNSHARE_FAILED = Podman(uid_map=Finished(125, b"", b"noise\ncannot clone: Operation not permitted\n"))
 FAULTS = [
+    Fault("user", FAIL, "does not run as root", "as an ordinary user", uids=(0, 0)),
+    Fault("user", FAIL, "does not run as root", "as an ordinary user", uids=(1000, 0)),
     Fault("home", FAIL, "HOME /nowhere is not a directory", "log in as a user", environ={"HOME": "/nowhere"}),
     Fault("runtime directory", FAIL, "XDG_RUNTIME_DIR is not set", "export XDG", environ={"XDG_RUNTIME_DIR": ""}),
     Fault("podman", FAIL, "podman was not found", "install podman uidmap", without=("podman",)),
@@ -232,15 +242,14 @@ FAULTS = [
     Fault("base image", FAIL, "is not a number of days", "write: 7", environ={"AISB_BASE_TTL_DAYS": "soon"}),
     Fault("base image", WARN, "was last looked up", "--refresh-base", files={"PIN": '"time": "2026-01-01T00:00:00Z"'}),
     Fault("base image", WARN, "UNPINNED", "--refresh-base", files={"PIN": '"unpinned": true'}),
-    Fault(
-        "ownership", FAIL, "did not make a file: no space", "migrate", Podman(touch=Finished(126, b"", b"no space\n"))
-    ),
-    Fault("ownership", WARN, "not tried", "aisb build", Podman(images=("gate",))),
+    Fault("ownership", FAIL, "did not make a file: no space", "migrate", Podman(touch=Finished(1, b"", b"no space\n"))),
+    Fault("ownership", WARN, "not tried: there is no", "aisb build", Podman(images=("gate", "other"))),
+    Fault("ownership", WARN, "not tried: no image of", "aisb build", Podman(images=("bare sandbox",))),
     Fault("squid", FAIL, "has no OpenSSL", "aisb build", Podman(squid=Finished(0, b"Squid Cache: Version 6.13\n"))),
     Fault("squid", WARN, "not tried", "aisb build", Podman(images=("sandbox",))),
 ]
-# The caller's own ids and Python's own list of places are no values of a machine: tests/e2e/test_doctor.py.
-FOR_REAL = {"user", "python"}
+# Python's own list of places is no value of a machine: tests/e2e/test_doctor.py.
+FOR_REAL = {"python"}
 
 
 class Place(NamedTuple):
@@ -262,7 +271,7 @@ def machine(place: Place, fault: Fault) -> Machine:
     home = tmp_path / "home"
     home.mkdir()
     environ = {"HOME": str(home), "XDG_RUNTIME_DIR": str(run), "PATH": f"{tmp_path}/bin", **fault.environ}
-    found = Machine(environ, fault.podman, f"{tmp_path}/root", f"{tmp_path}/bin")
+    found = Machine(environ, fault.podman, f"{tmp_path}/root", f"{tmp_path}/bin", fault.uids)
     files = {**FILES, **fault.files}
     record = files.pop("PIN", None)
     if record:
@@ -305,6 +314,12 @@ def test_where_all_is_well_each_check_is_green(place: Place) -> None:
     found = examine(machine(place, Fault("", "", "", "")), tuple(c for c in CHECKS if c.name not in FOR_REAL))
 
     assert [(item.check, item.level, item.evidence) for item in found if item.level != OK or item.fix] == []
+
+
+def test_an_image_that_holds_very_little_says_nothing_of_the_machine(place: Place) -> None:
+    found = look("ownership", machine(place, Fault("", "", "", "", Podman(images=("bare sandbox", "sandbox")))))
+
+    assert found == Finding("ownership", OK, "a file that is made inside is yours")
 
 
 def test_each_check_has_a_fault() -> None:
