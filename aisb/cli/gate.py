@@ -1,4 +1,4 @@
-"""`aisb gate status`, `down` and `logs`."""
+"""`aisb gate status`, `up`, `down` and `logs`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
+from aisb.cli.request import read_request
+from aisb.cli.run import agrees, question_of, shop_of, wish_of, with_proxy
+from aisb.cli.splitter import Split
 from aisb.domain.gates import ENDED, WEDGED, chosen
+from aisb.domain.net import ALLOW
 from aisb.domain.printing import printable
+from aisb.effects.gate import GatePlan, need_gate
 from aisb.effects.gates import end_gate_container, log_of, look_at_gates
-from aisb.effects.host import need_host, need_ordinary_user
+from aisb.effects.host import need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.process import SystemRunner
+from aisb.effects.situation import need_plan, resolve_project
+from aisb.effects.sources import read_sources
 from aisb.effects.state import directories
 from aisb.errors import UsageError
+from aisb.render.gate import GateView, gate_argv
 from aisb.render.gates import status_json, status_lines
 
 if TYPE_CHECKING:
@@ -27,6 +35,38 @@ def status_verb(names: Sequence[str], *, as_json: bool) -> int:
     gates = _gates(names)
     answer(f"{json.dumps(status_json(gates), indent=2)}\n" if as_json else _text(status_lines(gates)))
     return 69 if any(gate.state == WEDGED for gate in gates) else 0
+
+
+def up_verb(flags: tuple[tuple[str, str], ...]) -> int:
+    """Start the gate that a run with these flags would use here, and let it wait for one."""
+    taken = Split("run", flags, None, ())
+    need_ordinary_user()
+    need_own_home(os.environ)
+    where = directories(os.environ)
+    asked = read_request(taken, os.environ)
+    project = resolve_project(asked.project, os.environ, where)
+    sources = read_sources(wish_of(asked, project), where, agrees)
+    request = read_request(taken, os.environ, sources.layers, sources.variables)
+    runner = SystemRunner()
+    host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
+    network = need_network(host)
+    question = with_proxy(question_of(request, sources, project, network), request)
+    plan = need_plan(question, shop_of(request, host, where, runner))
+    if plan.net != ALLOW or plan.own_gate:
+        raise UsageError(
+            "such a run has no gate to share" if plan.own_gate else f"under --net {plan.net} there is no gate",
+            hint="a gate that holds a secret belongs to one run and ends with it" if plan.own_gate else "leave it out",
+        )
+    made = GatePlan(plan.gate_key, plan.gate_image, plan.gate_files)
+
+    def argv(directory: str) -> tuple[str, ...]:
+        return gate_argv(GateView(host.podman, made.image, made.key, request.gate_network or network, directory))
+
+    os.chdir("/")
+    gate = need_gate(made, where.runtime, runner, argv)
+    os.close(gate.lock)
+    answer(f"{gate.short} {'was there' if gate.warm else 'started'}\n")
+    return 0
 
 
 def down_verb(names: Sequence[str], *, everything: bool) -> int:

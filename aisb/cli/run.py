@@ -170,16 +170,7 @@ def _run(
     _warn_of_slow_storage(host)
     unkept = unkept_limits(request, host)
     clock.mark("host")
-    shop = Workshop(
-        host.podman,
-        where,
-        os.environ,
-        runner,
-        progress(request),
-        time.time(),
-        freshness=parse_freshness(os.environ),
-        may_fetch=request.may_fetch,
-    )
+    shop = shop_of(request, host, where, runner)
     question = with_proxy(question_of(request, sources, project, network), request)
     plan = need_plan(question, shop)
     along = None
@@ -447,6 +438,20 @@ def with_proxy(question: Question, request: Request) -> Question:
 
     found = find_upstream(request.wanted.proxy, request.origin("proxy"), question.network, question.host_addresses)
     return question._replace(proxy_addresses=found)
+
+
+def shop_of(request: Request, host: Host, where: Directories, runner: Runner) -> Workshop:
+    """Where images are built for it, if they are not there."""
+    return Workshop(
+        host.podman,
+        where,
+        os.environ,
+        runner,
+        progress(request),
+        time.time(),
+        freshness=parse_freshness(os.environ),
+        may_fetch=request.may_fetch,
+    )
 
 
 def progress(request: Request) -> Report:

@@ -35,7 +35,7 @@ _WORDS = (
     ("No such command ", "it knows no word "),
 )
 # The words below a verb.
-_BELOW = {"gate": ("status", "down", "logs"), "policy": ("check", "show", "presets")}
+_BELOW = {"gate": ("status", "up", "down", "logs"), "policy": ("check", "show", "presets")}
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
 
@@ -199,45 +199,6 @@ policy = typer.Typer(
 app.add_typer(policy, name="policy")
 
 
-gate = typer.Typer(
-    cls=_Words,
-    context_settings=_HELP,
-    add_completion=False,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    help="The gates of your sandboxes: one for each policy that is in use.",
-)
-app.add_typer(gate, name="gate")
-_GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as the start of a run shows it")
-
-
-@gate.command("status", cls=_Verb, context_settings=_HELP)
-def gate_status(gates: list[str] = _GATES, json: bool = typer.Option(False, "--json", help="as JSON")) -> int:
-    """Have each gate prove itself, past its own judgement: 0, or 69 where one does not."""
-    from aisb.cli.gate import status_verb
-
-    return status_verb(gates or (), as_json=json)
-
-
-@gate.command("down", cls=_Verb, context_settings=_HELP)
-def gate_down(
-    gates: list[str] = _GATES,
-    everything: bool = typer.Option(False, "--all", help="those too that a run uses: it has no network from then on"),
-) -> int:
-    """End the gates that no run uses; the next run starts one."""
-    from aisb.cli.gate import down_verb
-
-    return down_verb(gates or (), everything=everything)
-
-
-@gate.command("logs", cls=_Verb, context_settings=_HELP)
-def gate_logs(gates: list[str] = _GATES) -> int:
-    """Print the gate's own troubles; what it refused is in: aisb logs"""
-    from aisb.cli.gate import logs_verb
-
-    return logs_verb(gates or ())
-
-
 def _list_of(name: str) -> list[str]:
     return cast("list[str]", typer.Option([], f"--{name}", metavar=_metavar(name), help=_text(name)))
 
@@ -260,6 +221,64 @@ def _values(given: list[str] | str | bool) -> list[str]:
     if isinstance(given, bool):
         return [""] if given else []
     return [value for value in (given if isinstance(given, list) else [given]) if value]
+
+
+gate = typer.Typer(
+    cls=_Words,
+    context_settings=_HELP,
+    add_completion=False,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="The gates of your sandboxes: one for each policy that is in use.",
+)
+app.add_typer(gate, name="gate")
+_GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as the start of a run shows it")
+
+
+@gate.command("status", cls=_Verb, context_settings=_HELP)
+def gate_status(gates: list[str] = _GATES, json: bool = typer.Option(False, "--json", help="as JSON")) -> int:
+    """Have each gate prove itself, past its own judgement: 0, or 69 where one does not."""
+    from aisb.cli.gate import status_verb
+
+    return status_verb(gates or (), as_json=json)
+
+
+@gate.command("up", cls=_Verb, context_settings=_HELP)
+def gate_up(
+    allow: list[str] = _list_of("allow"),
+    files: list[str] = _list_of("policy"),
+    gate_idle: str = _value_of("gate-idle"),
+    base_image: str = _value_of("base-image"),
+    install: list[str] = _list_of("install"),
+    harness: str = _value_of("harness"),
+    project: str = _value_of("project"),
+    trust_once: str = _value_of("trust-once"),
+    quiet: bool = _flag_of("quiet"),
+) -> int:
+    """Start the gate that a run with these flags would use here, so that the run finds it warm."""
+    from aisb.cli.gate import up_verb
+
+    given = _flags(allow=allow, policy=files, install=install, harness=harness, project=project, quiet=quiet)
+    return up_verb((*given, *_flags(gate_idle=gate_idle, base_image=base_image, trust_once=trust_once)))
+
+
+@gate.command("down", cls=_Verb, context_settings=_HELP)
+def gate_down(
+    gates: list[str] = _GATES,
+    everything: bool = typer.Option(False, "--all", help="those too that a run uses: it has no network from then on"),
+) -> int:
+    """End the gates that no run uses; the next run starts one."""
+    from aisb.cli.gate import down_verb
+
+    return down_verb(gates or (), everything=everything)
+
+
+@gate.command("logs", cls=_Verb, context_settings=_HELP)
+def gate_logs(gates: list[str] = _GATES) -> int:
+    """Print the gate's own troubles; what it refused is in: aisb logs"""
+    from aisb.cli.gate import logs_verb
+
+    return logs_verb(gates or ())
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)

@@ -5,7 +5,7 @@
 _aisb_words() {
 	case $1 in
 	'') echo allow build clean deny doctor gate init inspect learn logs policy run trust update version ;;
-	gate) echo down logs status ;;
+	gate) echo down logs status up ;;
 	policy) echo check presets show ;;
 	esac
 }
@@ -21,6 +21,7 @@ _aisb_flags() {
 	'gate down') echo --all --help ;;
 	'gate logs') echo --help ;;
 	'gate status') echo --json --help ;;
+	'gate up') echo --allow --policy --gate-idle --base-image --install --harness --project --trust-once --quiet --help ;;
 	init) echo --project --help ;;
 	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
 	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;

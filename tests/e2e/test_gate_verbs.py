@@ -70,3 +70,22 @@ cat out
     ]
     assert lines[6] in {"curl 7", "curl 35", "curl 56", "curl 28"}
     assert lab.sinks("request", sink="allowed.test") == []
+
+
+def test_a_gate_that_is_up_beforehand_is_the_runs(lab: Lab) -> None:
+    """By the project's files too, once they are trusted."""
+    result = lab.run("""
+mkdir .ai-sandbox; echo gate-up.test >.ai-sandbox/allow
+aisb gate up --allow allowed.test </dev/null 2>/dev/null; echo $?
+hash=$(aisb trust --show 2>&1 | grep -oE '[0-9a-f]{64}' | head -1)
+aisb gate up --allow allowed.test --trust-once $hash
+aisb gate up --allow allowed.test --trust-once $hash
+aisb --allow allowed.test --trust-once $hash -- true 2>&1 | grep -o 'gate [0-9a-f]* [a-z]*'
+aisb gate down $(aisb gate up --allow allowed.test --trust-once $hash | cut -d' ' -f1) 2>/dev/null
+aisb gate up --allow allowed.test --trust-once $hash | sed 's/^[0-9a-f]* //'
+""")
+
+    code, first, second, run, after = result.text.splitlines()
+    name = first.removesuffix(" started")
+    assert (code, second, run, after) == ("78", f"{name} was there", f"gate {name} warm", "started"), result.errors
+    assert re.fullmatch(r"[0-9a-f]{12}", name)
