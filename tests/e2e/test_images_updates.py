@@ -269,6 +269,7 @@ podman rmi -f $(cat second) >/dev/null
 """
 
 
+@pytest.mark.timeout(600)
 def test_an_update_is_built_beside_what_runs_and_can_be_taken_back(world: World) -> None:
     """What is newer arrives though the base has not moved, and a run goes on in the old image meanwhile."""
     result = world.run(CURRENT)
