@@ -269,9 +269,10 @@ def unkept_limits(request: Request, host: Host) -> Unenforced:
     """The caps that this host cannot keep. Raises Unprotected where the user will not run without."""
     missing = unenforced(request.wanted.limits, host.cgroup_manager)
     if missing.names and request.has("require-limits"):
+        off = " ".join(f"--{name} 0" for name in missing.names)
         raise Unprotected(
             f"refused to run without its limits: {missing.sentence()}",
-            hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
+            hint=f"leave {request.origin('require-limits')} out, or do without: {off}",
         )
     return missing
 

@@ -105,7 +105,7 @@ rm /tmp/aisb-store/filling
 podman ps -aq; podman volume ls -q | grep -v ^aisb-home-
 try
 for gate in $(podman ps -aq); do podman rm --force --time 0 $gate >/dev/null; done
-podman unshare rm -r /tmp/aisb-store/graph /tmp/aisb-store/run
+podman unshare sh -c 'umount /tmp/aisb-store/graph/overlay; rm -r /tmp/aisb-store/graph /tmp/aisb-store/run'
 """
 
 
@@ -118,4 +118,6 @@ def test_a_store_of_podmans_that_is_full_is_said_in_podmans_words(lab: Lab) -> N
         lab.as_root(NO_STORE)
 
     assert result.text.split() == ["ran", "0", "ran", "0", "69", "69", "ran", "0", "ran", "0"], result.errors
-    assert result.errors.count("no space left on device") == 2
+    told = [line for line in result.errors.splitlines() if "Error: creating container storage: " in line]
+    assert [line.endswith("no space left on device") for line in told] == [True, True], result.errors
+    assert "aisb: podman could not start the sandbox (it exited 125)" in result.errors

@@ -126,7 +126,7 @@ def test_a_provider_that_only_the_settings_name_is_asked_for_its_token(lab: Lab)
     ]
     assert refusals(closed) == [
         "pi's provider anthropic is at api.anthropic.com, which is not allowed",
-        "  add: --allow exact:api.anthropic.com",
+        "  add: --allow api.anthropic.com",
     ]
     assert [ended.stdout for ended in (named, kept, own)] == [
         f"The tool said: {word}\n\n" for word in ("named", "kept", "own")
