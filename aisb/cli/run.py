@@ -219,7 +219,7 @@ def _need_secrets_outside(job: Job, shield: Shield) -> None:
 def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
     """What a start says besides its first two lines."""
     missing = [f"note: {unkept.sentence()}"] if unkept.names else []
-    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places)]
+    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare)]
 
 
 def _with_injections(

@@ -114,9 +114,9 @@ def test_a_provider_that_only_the_settings_name_is_asked_for_its_token(lab: Lab)
         [
             pi("--allow @anthropic", "x", files, variables),
             pi("--allow llm.test", "x", files, variables),
-            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY", "Say `echo named`", files, variables),
-            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY --pi-inject", "Say `echo kept`", files, variables),
-            pi("--allow @anthropic --env ANTHROPIC_API_KEY", "Say `echo own`", files, variables),
+            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY", "1", files, variables),
+            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY --pi-inject", "12", files, variables),
+            pi("--allow @anthropic --env ANTHROPIC_API_KEY", "123", files, variables),
         ],
     )
 
@@ -128,9 +128,8 @@ def test_a_provider_that_only_the_settings_name_is_asked_for_its_token(lab: Lab)
         "pi's provider anthropic is at api.anthropic.com, which is not allowed",
         "  add: --allow api.anthropic.com",
     ]
-    assert [ended.stdout for ended in (named, kept, own)] == [
-        f"The tool said: {word}\n\n" for word in ("named", "kept", "own")
-    ], named.stderr + kept.stderr + own.stderr
+    said = [ended.stdout for ended in (named, kept, own)]
+    assert said == ["letters:1\n", "letters:2\n", "letters:3\n"], named.stderr + kept.stderr + own.stderr
     told = {item["headers"].get("x-api-key") for item in lab.sinks("request", sink="api.anthropic.com")}
     assert told == {key}
 

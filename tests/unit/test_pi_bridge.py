@@ -18,6 +18,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.pi_bridge import bridge
 from aisb.domain.pi_tokens import Named, parse_token_names
 from aisb.domain.pi_values import (
+    NO_TOKEN,
     Bridge,
     Chosen,
     Drop,
@@ -446,7 +447,7 @@ def test_others_are_one_line_and_a_trace_has_each() -> None:
 def test_what_goes_along_is_announced_and_each_drop_is_a_line() -> None:
     made = EMPTY._replace(
         files={"models.json": "", "settings.json": ""},
-        drops=(Drop("models.json: providers.gw.apiKey", "no token"), Drop("models.json: providers.gw.note", "a key")),
+        drops=(Drop("models.json: providers.gw.apiKey", NO_TOKEN), Drop("models.json: providers.gw.note", "a key")),
     )
 
     assert bridge_lines(made, [Token("A", GATEWAY)], [Token("B", VENDOR)], "/h", trace=False) == [
