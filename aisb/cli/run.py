@@ -221,7 +221,7 @@ def _need_secrets_outside(job: Job, shield: Shield) -> None:
 def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
     """What a start says besides its first two lines."""
     missing = [f"note: {unkept.sentence()}"] if unkept.names else []
-    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places)]
+    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare)]
 
 
 def _with_injections(
@@ -271,9 +271,10 @@ def unkept_limits(request: Request, host: Host) -> Unenforced:
     """The caps that this host cannot keep. Raises Unprotected where the user will not run without."""
     missing = unenforced(request.wanted.limits, host.cgroup_manager)
     if missing.names and request.has("require-limits"):
+        off = " ".join(f"--{name} 0" for name in missing.names)
         raise Unprotected(
             f"refused to run without its limits: {missing.sentence()}",
-            hint=f"leave {request.origin('require-limits')} out, or switch the cap off: --{missing.names[0]} 0",
+            hint=f"leave {request.origin('require-limits')} out, or do without: {off}",
         )
     return missing
 

@@ -56,8 +56,9 @@ def bridge(
 
     `pi` is the image's, `chosen` what its arguments say of the provider.
     """
-    models = _read(found.models, f"{found.directory}/{MODELS}", comments=True)
-    settings = _read(found.settings, f"{found.directory}/{SETTINGS}", comments=False)
+    # Both in any case: what an earlier run wrote would stay otherwise, and pi makes settings itself.
+    models = _read(found.models, {PROVIDERS: {}}, f"{found.directory}/{MODELS}", comments=True)
+    settings = _read(found.settings, {}, f"{found.directory}/{SETTINGS}", comments=False)
     providers = providers_of(models, _HOSTS)
     selected = _selected(chosen, settings.get("defaultProvider"), providers)
     needy = selected.name if selected and _needs_key(selected, wish) else ""
@@ -73,16 +74,16 @@ def bridge(
         MODELS: rewrite_models(models, lambda name: references.get(name, "")),
         SETTINGS: _seen(rewrite_settings(settings, secrets_in(models, references)), pi.version),
     }
-    # Settings in any case: pi would make the file itself, and it would not be the host's any more.
-    there = [*([MODELS] if found.models is not None or models else []), SETTINGS]
     # One that pi knows by itself need not be in the file.
     asked = [*providers, *([selected] if selected and selected not in providers else [])]
     return Bridge(
-        files={name: pi_json(written[name].document) for name in there},
+        files={name: pi_json(one.document) for name, one in written.items()},
         tokens=tuple(
             _token(one, tokens.variables[one.name], models) for one in providers if one.name in tokens.variables
         ),
-        drops=tuple(drop._replace(place=f"{name}: {drop.place}") for name in there for drop in written[name].drops),
+        drops=tuple(
+            drop._replace(place=f"{name}: {drop.place}") for name, one in written.items() for drop in one.drops
+        ),
         selected=selected,
         closed=tuple(_closed(one, is_allowed) for one in asked if one.places and not is_open(one, is_allowed)),
         undecided=tokens.undecided,
@@ -104,8 +105,8 @@ def _seen(rewritten: Rewritten, version: str) -> Rewritten:
     return rewritten._replace(document={**rewritten.document, "lastChangelogVersion": version})
 
 
-def _read(data: bytes | None, name: str, *, comments: bool) -> dict[str, Any]:
-    return parse_pi_json(data, name, comments=comments) if data is not None else {}
+def _read(data: bytes | None, without: dict[str, Any], name: str, *, comments: bool) -> dict[str, Any]:
+    return parse_pi_json(data, name, comments=comments) if data is not None else without
 
 
 def _needs_key(selected: Provider, wish: PiWish) -> bool:

@@ -36,7 +36,7 @@ _REFERENCE = re.compile(
     r"(?:(?:bearer|basic|token)\s+)?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})", re.IGNORECASE
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_URL_WITH_LOGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s@:]*:[^/\s@]+@")
+_URL_WITH_LOGIN = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
 # Shorter ones are words ("ollama") that a document may hold for other reasons.
 _SHORTEST_SECRET = 12
 

@@ -16,8 +16,9 @@ from aisb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# A string is matched first, so that nothing inside of one is taken for a comment or a comma.
-_STRING = r'"(?:\\.|[^"\\])*"'
+# A string is matched first, so that nothing inside of one is taken for a comment or a comma. So is one that does not
+# end: it would be looked through again from each quote in it.
+_STRING = r'"(?:\\.|[^"\\\n])*"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*")
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 _DEEPEST = 100

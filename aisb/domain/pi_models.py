@@ -22,7 +22,7 @@ from aisb.domain.pi_credentials import (
     without_credentials,
     without_secrets,
 )
-from aisb.domain.pi_values import Drop, Provider
+from aisb.domain.pi_values import NO_TOKEN, Drop, Provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,7 +131,7 @@ def _rewrite_key(provider: dict[str, Any], place: str, reference: str, drops: li
         provider[API_KEY] = reference
         return
     del provider[API_KEY]
-    drops.append(Drop(f"{place}.{API_KEY}", "no token was given for this provider"))
+    drops.append(Drop(f"{place}.{API_KEY}", NO_TOKEN))
 
 
 def _variable(reference: str) -> str:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 MODELS = "models.json"
 SETTINGS = "settings.json"
 DEFAULT_VARIABLE = "AI_API_TOKEN"
+# Why a provider has no key: that is said of the provider already.
+NO_TOKEN = "no token was given for this provider"  # noqa: S105  # words
 # pi's package -> how it writes a reference to a variable. The older one would send `$NAME` as the key itself.
 SPELLINGS = {"@earendil-works/pi-coding-agent": "${}", "@mariozechner/pi-coding-agent": "{}"}
 

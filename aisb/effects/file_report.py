@@ -12,11 +12,11 @@ from aisb.domain.git_config import parse_git_config, runs_something
 from aisb.domain.protected import DIRECTORY
 from aisb.effects.shield import same, watched_at
 from aisb.effects.state import make_private, write_whole
-from aisb.effects.survey import survey
+from aisb.effects.survey import stamp_of, survey
 from aisb.effects.tree import FILE, LINK, Tree, is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from aisb.effects.shield import Shield, Watched
     from aisb.effects.watch import Watch
@@ -38,20 +38,26 @@ def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileRe
             now = survey(tree)
             new = [path for path in now.repositories if path not in shield.survey.repositories]
             repositories = tuple(_new_repository(tree, path) for path in new)
+            runnable = now.runnable | _stamps(tree, shield.survey.runnable.keys() - now.runnable.keys())
     except OSError:
         return FileReport(changed, attempts=attempts, events=tuple(watch.events))
     return FileReport(
         protected=changed,
-        runnable=tuple(_differences(shield.survey.runnable, now.runnable)),
+        runnable=tuple(_differences(shield.survey.runnable, runnable)),
         repositories=tuple(found for found in repositories if found.settings or found.hooks),
         attempts=attempts,
         events=tuple(watch.events),
     )
 
 
+def _stamps(tree: Tree, paths: Iterable[str]) -> dict[str, str]:
+    """Of what was looked at, though no survey would: paths that somebody asked not to protect."""
+    return {path: stamp for path in paths if (stamp := stamp_of(tree, path))}
+
+
 def _differences(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, str]]:
     for path in sorted(before.keys() | now.keys()):
-        if path not in before:
+        if not before.get(path) and path in now:
             yield path, "new"
         elif path in now and before[path] != now[path]:
             yield path, "changed"

@@ -76,6 +76,7 @@ def joined(shields: Sequence[Shield]) -> Shield:
         masks=tuple(mask for shield in shields for mask in shield.masks),
         watched=tuple(item for shield in shields for item in shield.watched),
         survey=shields[0].survey if shields else None,
+        bare=tuple(path for shield in shields for path in shield.bare),
     )
 
 

@@ -49,12 +49,17 @@ class Watched(NamedTuple):
 
 
 class Shield(NamedTuple):
-    """What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards."""
+    """
+    What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards.
+
+    `bare` is what was to be masked and cannot be, because of its name.
+    """
 
     covers: tuple[Cover, ...] = ()
     masks: tuple[Cover, ...] = ()
     watched: tuple[Watched, ...] = ()
     survey: Survey | None = None
+    bare: tuple[str, ...] = ()
 
 
 class Wishes(NamedTuple):
@@ -83,7 +88,8 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     missing = missing_directories(tree, protected)
     if claim is not None:
         claim.make(tree, missing)
-    masked = list(filter(is_mountable, dict.fromkeys(_masked(tree, wishes, seen))))
+    wished = dict.fromkeys(_masked(tree, wishes, seen))
+    masked = list(filter(is_mountable, wished))
     shown = [item for item in protected if item.path not in masked]
     covers = tuple(_covers(tree, target, shown, missing if claim is None else []))
     if wishes.has_config:
@@ -93,7 +99,8 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
         covers=covers,
         masks=tuple(_masks(tree, target, masked, {cover.target: cover.read_only for cover in covers})),
         watched=tuple(watched(tree, item) for item in protected),
-        survey=seen,
+        survey=_with_left_open(tree, wishes, seen),
+        bare=tuple(path for path in wished if path not in masked),
     )
 
 
@@ -115,18 +122,36 @@ def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
 
 def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
     """Every protected path of the project, whether there is something or not."""
-    repositories = Repositories(tree, wishes.home)
     if wishes.work_tree:
-        return once(repositories.of_git_directory("", wishes.work_tree))
-    found = [
+        return once(Repositories(tree, wishes.home).of_git_directory("", wishes.work_tree))
+    less = _unprotected(wishes)
+    kept = without(_of_project(tree, wishes, seen), less)
+    return once([*kept, *without(_led_to(tree, kept), less)])
+
+
+def _of_project(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
+    repositories = Repositories(tree, wishes.home)
+    return [
         *OF_A_PROJECT,
         *repositories.of(seen.repositories),
         *repositories.of_user(wishes.git_files, tree.path),
         *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
     ]
-    less = [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
+
+
+def _unprotected(wishes: Wishes) -> list[Protected]:
+    return [parse_place(item.value, item.named("unprotect")) for item in wishes.unprotect]
+
+
+def _with_left_open(tree: Tree, wishes: Wishes, seen: Survey) -> Survey:
+    """The same with what somebody asked not to protect: it is not prevented, and what becomes of it is told."""
+    less = _unprotected(wishes)
+    if not less:
+        return seen
+    found = _of_project(tree, wishes, seen)
     kept = without(found, less)
-    return once([*kept, *without(_led_to(tree, kept), less)])
+    left = {item.path: stamp_of(tree, item.path) for item in found if item not in kept}
+    return seen._replace(runnable=seen.runnable | left)
 
 
 def _led_to(tree: Tree, found: Iterable[Protected]) -> Iterator[Protected]:

@@ -107,10 +107,13 @@ def _proxy_notes(policy: Policy) -> Iterator[str]:
 
 
 def _injection_notes(policy: Policy) -> tuple[str, ...]:
+    headers: dict[tuple[str, str], list[str]] = {}
+    for item in policy.injections:
+        headers.setdefault((item.variable, item.host), []).append(item.header)
     return tuple(
-        f"{item.variable} stays out of the sandbox: the gate puts it into {item.header} of requests to {item.host}, "
+        f"{variable} stays out of the sandbox: the gate puts it into {' and '.join(names)} of requests to {host}, "
         "whose TLS it opens"
-        for item in policy.injections
+        for (variable, host), names in headers.items()
     )
 
 

@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.net import ALLOW, FULL
+from aisb.domain.pi_values import NO_TOKEN
 from aisb.domain.project import SHARED_HOME
 from aisb.render.argv import HOME_TARGET
 
@@ -20,8 +21,6 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WEB_PORTS = (80, 443)
 # As gate/seeding.py has it.
 EDITED, BOTH = "edited", "both"
-# The key of a provider that cannot be reached: that is said of the provider already.
-_KEY = ".apiKey"
 
 
 class Missing(NamedTuple):
@@ -160,7 +159,7 @@ def bridge_lines(
     tokens += [f"{_tokens(injected)} stays in the gate"] if injected else []
     files = _list(list(bridge.files))
     lines = [f"pi: {files} of {directory}{''.join(f'; {text}' for text in tokens)}"]
-    drops = [drop for drop in bridge.drops if trace or not drop.place.endswith(_KEY)]
+    drops = [drop for drop in bridge.drops if trace or drop.why != NO_TOKEN]
     return [*lines, *(f"note: pi: left out {drop.place}: {drop.why}" for drop in drops)]
 
 

@@ -51,10 +51,12 @@ class Mounted(Protocol):
         """What is to be said of it."""
 
 
-def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = ()) -> list[str]:
+def shield_lines(
+    masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = (), bare: Sequence[str] = ()
+) -> list[str]:
     """
     What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
-    spoken to inside.
+    spoken to inside. `bare` is what cannot be masked, because no mount takes its name.
     """
     hidden = [mask.target.removeprefix(f"{PROJECT_TARGET}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
@@ -63,6 +65,7 @@ def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mou
         *([f"... and {len(places) - MOST} other mounts"] if len(places) > MOST else []),
         *(f"note: {printable(note)}" for place in places for note in place.notes),
         *([f"masked, so empty inside: {some(hidden)}"] if hidden else []),
+        *([f"warning: not masked, for a line break or bytes in the name: {some(list(bare))}"] if bare else []),
         *([f"warning: sockets in the project, which what is inside can speak to: {some(sockets)}"] if sockets else []),
         *(
             ["note: the project is large: masks and the list at the end cover its upper parts"]

@@ -84,3 +84,40 @@ def test_a_full_disk_is_said_and_costs_nothing_that_lasts(lab: Lab) -> None:
     assert (name, meanwhile.splitlines()[:2]) == ("meanwhile", ["full 1", "3"])
     assert re.search(r"warning: the record of run [0-9a-f]{8} is lost: .*No space left on device", meanwhile)
     assert told[7:] == [("full", RAN), ("again", RAN + ".envrc\n")]
+
+
+# A store of podman's own on a small file system, with the images of the other one.
+STORE = """
+mkdir /tmp/aisb-store
+mount -t tmpfs -o "size=64m,mode=0700,uid=$(id -u aisb-lab),gid=$(id -g aisb-lab)" none /tmp/aisb-store
+"""
+NO_STORE = "umount /tmp/aisb-store; rmdir /tmp/aisb-store"
+FULL_STORE = """
+conf=~/.config/containers/storage.conf; other=$(sed -n 's/^graphroot = //p' $conf)
+printf '[storage]\ndriver = "overlay"\ngraphroot = "/tmp/aisb-store/graph"\nrunroot = "/tmp/aisb-store/run"\n' >$conf
+printf '[storage.options]\nadditionalimagestores = [%s]\n' "$other" >>$conf
+try() { aisb -q --net none -- echo ran; echo $?; aisb -q --allow cdn.test:9443 -- echo ran; echo $?; }
+try
+for gate in $(podman ps -aq); do podman rm --force --time 0 $gate >/dev/null; done
+head -c 100m /dev/zero >/tmp/aisb-store/filling 2>/dev/null
+try
+rm /tmp/aisb-store/filling
+podman ps -aq; podman volume ls -q | grep -v ^aisb-home-
+try
+for gate in $(podman ps -aq); do podman rm --force --time 0 $gate >/dev/null; done
+podman unshare sh -c 'umount /tmp/aisb-store/graph/overlay; rm -r /tmp/aisb-store/graph /tmp/aisb-store/run'
+"""
+
+
+def test_a_store_of_podmans_that_is_full_is_said_in_podmans_words(lab: Lab) -> None:
+    """Neither sandbox nor gate is made, nothing is left of them, and both are there once there is room. (C51)"""
+    lab.as_root(STORE)
+    try:
+        result = lab.run(FULL_STORE)
+    finally:
+        lab.as_root(NO_STORE)
+
+    assert result.text.split() == ["ran", "0", "ran", "0", "69", "69", "ran", "0", "ran", "0"], result.errors
+    told = [line for line in result.errors.splitlines() if "Error: creating container storage: " in line]
+    assert [line.endswith("no space left on device") for line in told] == [True, True], result.errors
+    assert "aisb: podman could not start the sandbox (it exited 125)" in result.errors

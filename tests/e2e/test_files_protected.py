@@ -205,7 +205,7 @@ def test_what_was_written_by_another_name_of_a_hook_is_told(lab: Lab) -> None:
 BARE = """
 git init -q --bare /tmp/b; cp -r /tmp/b lib/b; for place in . lib/b lib/c; do
     mkdir -p $place; cp -r /tmp/b/HEAD /tmp/b/objects /tmp/b/refs $place
-    printf '[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch ~/pwned;:\n' >$place/config
+    printf '[core]\n\trepositoryformatversion = 0\n\tworktree = .\n\tfsmonitor = "touch ~/pwned;:"\n' >$place/config
 done
 """
 

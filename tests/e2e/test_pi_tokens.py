@@ -103,12 +103,44 @@ def test_another_command_is_not_refused_and_warned_in_one_line(lab: Lab) -> None
     assert traced.stdout == "models.json\nsettings.json\n\n"
 
 
+def test_a_provider_that_only_the_settings_name_is_asked_for_its_token(lab: Lab) -> None:
+    """One that pi knows by itself: refused with the exact flag, and with it its model has the key, by either way. (C16)"""
+    files = config({"defaultProvider": "anthropic"})
+    key = f"sk-ant-api03-{secrets.token_urlsafe(30)}"
+    variables: dict[str, str | None] = {"AI_API_TOKEN": None, "ANTHROPIC_API_KEY": key}
+
+    unset, closed, named, kept, own = run_cases(
+        lab,
+        [
+            pi("--allow @anthropic", "x", files, variables),
+            pi("--allow llm.test", "x", files, variables),
+            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY", "1", files, variables),
+            pi("--allow @anthropic --pi-token-env ANTHROPIC_API_KEY --pi-inject", "12", files, variables),
+            pi("--allow @anthropic --env ANTHROPIC_API_KEY", "123", files, variables),
+        ],
+    )
+
+    assert refusals(unset) == [
+        "AI_API_TOKEN, the token of pi's provider anthropic, is not set",
+        "  export AI_API_TOKEN=... first; name another: --pi-token-env ANTHROPIC_API_KEY; or none: --no-pi-token-env",
+    ]
+    assert refusals(closed) == [
+        "pi's provider anthropic is at api.anthropic.com, which is not allowed",
+        "  add: --allow api.anthropic.com",
+    ]
+    said = [ended.stdout for ended in (named, kept, own)]
+    assert said == ["letters:1\n", "letters:2\n", "letters:3\n"], named.stderr + kept.stderr + own.stderr
+    told = {item["headers"].get("x-api-key") for item in lab.sinks("request", sink="api.anthropic.com")}
+    assert told == {key}
+
+
 BOTH = "--allow llm.test --allow cdn.test"
 
 
 def test_a_token_does_not_travel_to_another_vendor(lab: Lab) -> None:
     """Of two providers on two hosts each has the token that was named for it, and none where nobody said."""
-    files = config({"defaultProvider": "gw"}, gw=provider("llm.test"), vendor=provider("cdn.test"))
+    account = {"X-Account": "me-$AI_API_TOKEN"}
+    files = config({"defaultProvider": "gw"}, gw=provider("llm.test"), vendor=provider("cdn.test", headers=account))
     variables = {"AI_API_TOKEN": "the-gateways-own", "VENDOR": "the-vendors-own"}
     gateways = f"{BOTH} --pi-token-env gw=AI_API_TOKEN"
     ask = "--provider vendor --model vendor/stub"
@@ -146,6 +178,7 @@ def test_a_token_does_not_travel_to_another_vendor(lab: Lab) -> None:
         ("cdn.test", "Bearer the-vendors-own"),
         ("llm.test", "Bearer the-gateways-own"),
     ]
+    assert "the-gateways-own" not in json.dumps(lab.sinks("request", sink="cdn.test"))
 
 
 def test_the_bridge_opens_no_host(lab: Lab) -> None:

@@ -116,15 +116,15 @@ def test_what_this_host_cannot_keep_is_named_with_the_reason(tmp_path: Path) -> 
 
 
 def test_who_requires_limits_does_not_run_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aisb.cli.run.unenforced", lambda *_: Unenforced(("cpus",), "so it is"))
+    monkeypatch.setattr("aisb.cli.run.unenforced", lambda *_: Unenforced(("memory", "cpus"), "so it is"))
     host = Host("podman", (5, 4), "overlay", "pasta", "cgroupfs")
 
-    assert unkept_limits(request("--quiet"), host).names == ("cpus",)
+    assert unkept_limits(request("--quiet"), host).names == ("memory", "cpus")
     with pytest.raises(Unprotected) as caught:
         unkept_limits(request("--require-limits"), host)
     assert (caught.value.message, caught.value.hint) == (
-        "refused to run without its limits: no cap on cpus here: so it is",
-        "leave --require-limits out, or switch the cap off: --cpus 0",
+        "refused to run without its limits: no cap on memory, cpus here: so it is",
+        "leave --require-limits out, or do without: --memory 0 --cpus 0",
     )
 
 

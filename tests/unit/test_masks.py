@@ -13,6 +13,7 @@ from aisb.effects.placeholders import Claim
 from aisb.effects.shield import Wishes, look
 from aisb.effects.tree import Tree
 from aisb.errors import UsageError
+from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +89,19 @@ def test_the_directories_around_a_mask_are_mount_points_unless_a_cover_has_them(
     assert around == ["/project/a", "/project/a/b"]
     assert "/project/.pi/sub/.env" in [mask.target for mask in shield.masks]
     assert not {mask.target for mask in shield.masks} & {cover.target for cover in shield.covers}
+
+
+def test_what_no_mount_takes_the_name_of_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    (tmp_path / "a\nb/.env").write_text("A=1")
+
+    with Tree(str(tmp_path)) as tree:
+        shield = look(tree, "/project", Wishes(), None)
+
+    assert (shield.masks, shield.bare) == ((), ("a\nb/.env",))
+    assert shield_lines(shield.masks, None, (), shield.bare) == [
+        r"warning: not masked, for a line break or bytes in the name: a\nb/.env"
+    ]
 
 
 def test_what_a_link_in_the_project_leads_to_is_masked(tmp_path: Path) -> None:

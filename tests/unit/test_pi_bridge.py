@@ -18,6 +18,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.pi_bridge import bridge
 from aisb.domain.pi_tokens import Named, parse_token_names
 from aisb.domain.pi_values import (
+    NO_TOKEN,
     Bridge,
     Chosen,
     Drop,
@@ -118,10 +119,17 @@ def test_a_key_of_the_models_is_not_in_the_settings_either() -> None:
     assert made.drops == (Drop("settings.json: note", "it holds one of the keys of pi"),)
 
 
-def test_settings_are_there_in_any_case_so_that_pi_makes_none() -> None:
+NO_MODELS = '{\n  "providers": {}\n}\n'
+
+
+def test_both_files_are_there_in_any_case() -> None:
+    """pi would make settings itself; and models that an earlier run wrote would stay, with their reference to a token."""
     seen = '{\n  "lastChangelogVersion": "1.6.0"\n}\n'
 
-    assert bridge(files({"lastChangelogVersion": "9"}), NEW, is_listed, PiWish()).files == {"settings.json": seen}
+    assert bridge(files({"lastChangelogVersion": "9"}), NEW, is_listed, PiWish()).files == {
+        "models.json": NO_MODELS,
+        "settings.json": seen,
+    }
     assert bridge(files(gw={}), NEW, is_listed, PiWish()).files == {
         "models.json": '{\n  "providers": {\n    "gw": {}\n  }\n}\n',
         "settings.json": seen,
@@ -183,14 +191,14 @@ def test_one_that_only_the_settings_name_has_a_token_too() -> None:
     assert json.loads(alone.files["models.json"]) == {"providers": {"anthropic": {"apiKey": "$AI_API_TOKEN"}}}
     assert json.loads(beside.files["models.json"]) == {"providers": {**both, "anthropic": {"apiKey": "KEY"}}}
     assert [token.variable for token in (*alone.tokens, *beside.tokens)] == ["AI_API_TOKEN", "KEY"]
-    assert (none.tokens, list(none.files)) == ((), ["settings.json"])
+    assert (none.tokens, none.files["models.json"]) == ((), NO_MODELS)
 
 
 @pytest.mark.parametrize("variable", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN"])
 def test_one_whose_own_variable_goes_in_already_needs_nothing(variable: str) -> None:
     made = bridge(files({"defaultProvider": "anthropic"}), NEW, lambda _: True, PiWish(passed=("A", variable)))
 
-    assert (made.tokens, list(made.files)) == ((), ["settings.json"])
+    assert (made.tokens, made.files["models.json"]) == ((), NO_MODELS)
 
 
 def test_one_that_is_not_set_is_asked_for_by_its_own_variable() -> None:
@@ -439,7 +447,7 @@ def test_others_are_one_line_and_a_trace_has_each() -> None:
 def test_what_goes_along_is_announced_and_each_drop_is_a_line() -> None:
     made = EMPTY._replace(
         files={"models.json": "", "settings.json": ""},
-        drops=(Drop("models.json: providers.gw.apiKey", "no token"), Drop("models.json: providers.gw.note", "a key")),
+        drops=(Drop("models.json: providers.gw.apiKey", NO_TOKEN), Drop("models.json: providers.gw.note", "a key")),
     )
 
     assert bridge_lines(made, [Token("A", GATEWAY)], [Token("B", VENDOR)], "/h", trace=False) == [

@@ -351,5 +351,14 @@ def test_what_is_no_json_is_refused_with_its_place(data: bytes, place: str) -> N
     assert caught.value.message.startswith(f"{place}: ")
 
 
+def test_no_file_takes_for_ever() -> None:
+    """Quotes without end, and long texts of letters: read or refused, and done with."""
+    with pytest.raises(UsageError, match=r"m:1:\d+: "):
+        parse_pi_json(b'{"a": "' + b'\\"' * 400_000, "m", comments=True)
+    long = {"compat": {"blob": "a" * 2_000_000, "note": "sk" * 1_000_000, "url": "://:" * 500_000}}
+
+    assert rewritten({"headers": {"X-Blob": "sk " * 700_000}} | long).drops == ()
+
+
 def test_what_is_written_is_ascii() -> None:
     assert pi_json({"a": "ä\ud800"}) == '{\n  "a": "\\u00e4\\ud800"\n}\n'

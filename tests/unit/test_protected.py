@@ -136,6 +136,18 @@ def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
     assert "own ro" in shown(shield_of(project))
 
 
+def test_what_is_not_to_be_protected_is_told_when_it_changed(project: Path, tmp_path: Path) -> None:
+    less = Wishes(unprotect=tuple(Setting(name, "--unprotect") for name in (".git", ".envrc")), home="/h")
+    before = shield_of(project, less)
+    time_passes(project / ".git/config")
+    make(project, {".git/config": f"{GIT}\tfsmonitor = ./x\n", ".envrc": "x"})
+    watch = SimpleNamespace(attempts=set(), events=())
+
+    report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
+
+    assert (report.protected, report.runnable) == ((), ((".envrc", "new"), (".git/config", "changed")))
+
+
 def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
     """Its hooks may be the project's, and it may lie in the project itself, as with people's dotfiles."""
     make(project, {"git/config": "[core] hooksPath = hooks", "hooks/x": ""})

@@ -129,7 +129,7 @@ def test_of_a_pi_on_the_host_a_warm_start_reads_and_rewrites_nothing(tmp_path: P
 
     assert without == [""]
     assert "aisb.domain.pi_bridge" in cold[1]
-    assert warm == [".pi/agent/settings.json", "aisb.cli.pi"]
+    assert warm == [".pi/agent/models.json .pi/agent/settings.json", "aisb.cli.pi"]
 
 
 DECIDE = """
