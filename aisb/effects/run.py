@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,7 @@ from aisb.effects.session import (
 from aisb.effects.shield import Wishes
 from aisb.effects.signals import held, let_through
 from aisb.effects.state import make_private, write_whole
-from aisb.effects.supervise import Outcome, Wiring, run_attached
+from aisb.effects.supervise import EXEC, Outcome, Wiring, run_attached
 from aisb.effects.watch import Watch
 from aisb.errors import AisbError, CommandError
 from aisb.render.argv import (
@@ -72,6 +73,8 @@ _REMOVE_SECONDS = 30
 ORIGINS = "origins.json"
 # A gate answers in 0.2 s, the time in which squid's last words come. The guardian has promised to be quick.
 _CLOSE_SECONDS = 5.0
+# A command that is not there, or a podman that has lost the code of one that was.
+_LOST = 127
 _GUARDIAN_SECONDS = 1.0
 # What watched over a container ends a moment after it, and with it what it held.
 _LET_GO_SECONDS = 5.0
@@ -252,10 +255,24 @@ def _attached(
         wiring = Wiring(
             variables, wires.guardian, wires.lock, wires.shield, session.pid_file, job.terminal, job.timeout_seconds
         )
+        started = time.monotonic()
         with watch:
-            return run_attached(argv, wiring, remove, _prepare_the_end)
+            outcome = run_attached(argv, wiring, remove, _prepare_the_end)
+        return _with_code(outcome, partial(_recorded, job.podman, session.run, started, runner))
     finally:
         os.close(variables)
+
+
+def _with_code(outcome: Outcome, recorded: Callable[[], int | None]) -> Outcome:
+    """The outcome with the command's own code, where podman has lost it."""
+    code = recorded() if outcome.status == _LOST and EXEC in outcome.phases else None
+    return outcome if code is None else outcome._replace(status=code)
+
+
+def _recorded(podman: str, run: str, started: float, runner: Runner) -> int | None:
+    from aisb.effects.exit_code import recorded_exit_code
+
+    return recorded_exit_code(podman, run, time.monotonic() - started, runner)
 
 
 def _prepare_the_end() -> None:

@@ -38,3 +38,24 @@ def test_the_commands_exit_code_is_passed_on(lab: Lab) -> None:
         for name, item in zip(ENDS, ended, strict=True)
     }
     assert found == {name: (code, "", words) for name, (_, code, words) in ENDS.items()}
+
+
+LOSES = """#!/bin/sh
+/usr/bin/podman "$@"; code=$?
+case $1 in run) echo "ended with $code" >>~/ended; exit 127 ;; esac
+exit $code
+"""
+
+
+def test_a_code_that_podman_has_lost_is_the_commands_all_the_same(lab: Lab) -> None:
+    """A podman whose clean-up was faster says 127: its record of events is asked. Where it was 127, it is 127."""
+    commands = ("exit 7", "exit 0", "exit 127", "kill -9 $$")
+    script = "\n".join(f"aisb -q --net none -- sh -c '{command}'; echo $?" for command in commands)
+
+    ended = lab.run(
+        f'mkdir ~/first; cat >~/first/podman; chmod 755 ~/first/podman; PATH="$HOME/first:$PATH"\n{script}\ncat ~/ended',
+        stdin=LOSES.encode(),
+    )
+
+    codes = ["7", "0", "127", "137"]
+    assert ended.text.splitlines() == [*codes, *(f"ended with {code}" for code in codes)], ended.errors
