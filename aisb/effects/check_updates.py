@@ -128,11 +128,12 @@ def _apt_reason(looked: Looked) -> str:
 def _node(shop: Workshop, spec: ImageSpec, lent: Lent, inputs: ImageInputs, looked: Looked) -> Found:
     if inputs.node.origin == NPM:
         return _by_npm(looked, _node_asked(spec), inputs.node.version)
+    now = inputs.node.version
     try:
-        newest = find_newest(shop, spec, lent, parse_mirror(shop.environ.get("AISB_NODE_MIRROR", "")))
+        newest = find_newest(shop, spec, lent, parse_mirror(shop.environ.get("AISB_NODE_MIRROR", "")), now)
     except NoMirror as error:
-        return Found(UNKNOWN, inputs.node.version, reason=str(error))
-    return compared(inputs.node.version, newest)
+        return Found(UNKNOWN, now, reason=str(error))
+    return compared(now, newest)
 
 
 def _agent(looked: Looked, inputs: ImageInputs) -> Found:

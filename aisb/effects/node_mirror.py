@@ -61,16 +61,20 @@ def fetch_from_mirror(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str, 
     return NodePin(version, TARBALL, ((name, wanted),))
 
 
-def find_newest(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str) -> str:
-    """The newest version of Node's line that the mirror has for this platform. Raises NoMirror where it says none."""
+def find_newest(shop: Workshop, spec: ImageSpec, lent: Lent, mirror: str, now: str) -> str:
+    """
+    The newest version of Node's line that the mirror has for this platform, never an older one than `now`: it may lag.
+
+    Raises NoMirror where it says none.
+    """
     certificates = ssl.create_default_context(cadata=lent.certificates or None)
     address = f"{mirror}/latest-v{spec.node_line}.x/SHASUMS256.txt"
     names = _download(address, certificates, shop.report.tick).decode("ascii", "replace")
-    wanted = re.compile(rf"node-v({spec.node_line}\.\d+\.\d+)-{NODE_PLATFORMS[spec.platform]}\.tar\.xz")
+    wanted = re.compile(rf"node-v({spec.node_line}\.\d{{1,6}}\.\d{{1,6}})-{NODE_PLATFORMS[spec.platform]}\.tar\.xz")
     versions = [match[1] for match in wanted.finditer(names)]
     if not versions:
         raise NoMirror(f"{_shown(mirror)} lists no node {spec.node_line}")
-    return max(versions, key=version_key)
+    return max([*versions, now], key=version_key)
 
 
 def _shown(mirror: str) -> str:

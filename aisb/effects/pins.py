@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9._:/-]*[:@][A-Za-z0-9._:-]+")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_GENERATION = re.compile(r"0|\d{4}-\d{2}-\d{2}(?:\.[1-9]\d*)?")
+_GENERATION = re.compile(r"0|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:\.[1-9][0-9]{0,5})?")
 _MOMENT = re.compile(f"|{TIME.pattern}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_VERSION = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 _FOUND = re.compile(rf"|{_VERSION.pattern}")
 _ORIGIN = re.compile(f"{NPM}|{TARBALL}")
 

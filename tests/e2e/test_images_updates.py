@@ -187,11 +187,11 @@ def test_why_says_what_differs_and_builds_nothing(lab: Lab) -> None:
 
 
 FRAGMENT = r"""
-aisb build -q >plain || exit 3
+aisb build -q >plain && rm -rf state || exit 3
 mkdir -p ~/.config/ai-sandbox d/.ai-sandbox && cd d
 printf 'RUN id -u >/etc/mine && \\\n    id -un 1000 >>/etc/mine || true\nUSER 7\n' >~/.config/ai-sandbox/Containerfile
 aisb -q --net none -- cat /etc/mine; echo $?
-grep -c 'agent @' ../state/ai-sandbox/builds/*
+cat ../state/ai-sandbox/builds/* | grep -c '^aisb-step: agent '
 rm ~/.config/ai-sandbox/Containerfile; echo 'RUN true' >Containerfile
 aisb -q --net none --customize Containerfile -- true; echo $?
 echo 'customize: /etc/hostname' >.ai-sandbox/config.yaml; aisb -q --net none -- true; echo $?

@@ -122,6 +122,12 @@ def test_an_age_is_said_in_words(seconds: int, words: str) -> None:
     assert age(REGISTRY._replace(time=stamp(NOW - seconds)), NOW) == words
 
 
+@pytest.mark.parametrize("time", ["", "2026-13-45T99:99:99Z"])
+def test_a_time_that_is_none_has_no_age(time: str) -> None:
+    """A record may come from a label, which anybody can have written."""
+    assert age(REGISTRY._replace(time=time), NOW) == "an unknown time ago"
+
+
 def test_what_was_never_confirmed_is_called_unpinned() -> None:
     """In what is said, on the label, and in the inputs, so that a confirmed one is another image."""
     pin = REGISTRY._replace(time="", unpinned=True)

@@ -15,7 +15,7 @@ from aisb.domain.base_image import parse_base_image
 from aisb.domain.images import ImageSpec, NodePin
 from aisb.effects.lending import Lent
 from aisb.effects.node import need_node
-from aisb.effects.node_mirror import find_checksum, parse_mirror
+from aisb.effects.node_mirror import NoMirror, find_checksum, find_newest, parse_mirror
 from aisb.errors import Unavailable, UsageError
 from tests.fakes import FakeRunner, said
 from tests.image_values import BOOTSTRAPPED
@@ -48,7 +48,7 @@ def mirror(files: dict[str, bytes]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            name = self.path.removeprefix("/dist/v22.23.3/")
+            name = self.path.removeprefix("/dist/v22.23.3/").removeprefix("/dist/")
             self.send_response(200 if name in files else 404)
             self.end_headers()
             self.wfile.write(files.get(name, b""))
@@ -219,3 +219,29 @@ def test_the_public_mirror_is_the_default() -> None:
         "https://nodejs.org/dist",
         "https://m.example/dist",
     )
+
+
+@pytest.mark.parametrize(
+    ("listed", "newest"),
+    [
+        pytest.param(("22.100.0", "22.99.1", "24.1.0"), "22.100.0", id="newer"),
+        pytest.param(("22.20.0",), "22.23.3", id="a mirror that lags"),
+        pytest.param(("22.100.0-rc.1", f"22.1.{'9' * 5000}"), None, id="none that is one"),
+        pytest.param((), None, id="none"),
+    ],
+)
+def test_the_newest_of_a_mirror_is_of_the_line_and_never_an_older_one(
+    tmp_path: Path, listed: tuple[str, ...], newest: str | None
+) -> None:
+    """For this platform; where it names none there is no answer."""
+    sums = (
+        "".join(f"{'0' * 64}  node-v{version}-linux-x64.tar.xz\n" for version in listed)
+        + "0  node-v22.101.0-aix.tar.xz\n"
+    )
+    with mirror({"latest-v22.x/SHASUMS256.txt": sums.encode()}) as address:
+        shop, place = make_shop(tmp_path), parse_mirror(address)
+        if newest:
+            assert find_newest(shop, SPEC, NOTHING, place, "22.23.3") == newest
+        else:
+            with pytest.raises(NoMirror, match="lists no node 22"):
+                find_newest(shop, SPEC, NOTHING, place, "22.23.3")
