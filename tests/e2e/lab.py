@@ -272,6 +272,18 @@ class Lab:
         )
         return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
+    def run_as_other(self, program: str, command: str, uid: int, gid: int, *, timeout: float = 300) -> Result:
+        """Run a command as a user of another number, whom `program` makes and who has the account's images."""
+        if self.name == HERE:
+            pytest.skip("this needs root")
+        running = world.find(HOSTS[self.name])
+        assert running is not None
+        entering = ("nsenter", f"--target={running.holder}", "--mount", "--net", "--")
+        argv = (*entering, "python3", "-I", "-", str(uid), str(gid), command)
+        began = time.monotonic()
+        done = subprocess.run(argv, input=program.encode(), capture_output=True, timeout=timeout, check=False)
+        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+
     def _as_root(self, namespace: str, *argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run((*self._entering(namespace), *argv), input=stdin, capture_output=True, check=False)
 

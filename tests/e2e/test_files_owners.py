@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.e2e.sandbox import outside
 from tests.e2e.test_files_protected import NET, REPOSITORY
 
 if TYPE_CHECKING:
@@ -83,6 +87,21 @@ def test_what_is_made_inside_is_the_callers_own(lab: Lab) -> None:
     ]  # fmt: skip
     assert (inside, of_file) == ("1000", "1000:1000")
     assert uid != "1000"
+
+
+@pytest.mark.parametrize(("uid", "gid"), [(1000, 1000), (1600000001, 4242)], ids=["the sandbox's own", "a directory's"])
+def test_what_is_made_inside_is_of_any_callers_own(lab: Lab, uid: int, gid: int) -> None:
+    """One whose number is that of the sandbox's user, and one of a directory service, of another group's number. (C31)"""
+    command = (
+        f"touch kept gone moved; aisb -q --allow cdn.test:9443 -- sh -c {quote(CHANGE)} 2>../said; grep -c 'not permitted' ../said; "
+        f"find . -not -uid {uid} -o -not -gid {gid}; ls; {NET} -- sh -c 'id -u; stat -c %u:%g kept made/file'; "
+        "podman rm --force --all --time 0 >/dev/null"
+    )
+
+    result = lab.run_as_other(outside("other_user"), command, uid, gid)
+
+    lines = result.text.splitlines()
+    assert lines == ["3", "kept", "link", "made", "pipe", "there", "1000", "1000:1000", "1000:1000"], result.errors
 
 
 TEAM = """
