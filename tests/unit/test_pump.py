@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import random
 import select
@@ -66,6 +67,12 @@ class Joined:
         """Close the ends that the pump does not own."""
         self.client.close()
         self.bridge.close()
+
+
+@pytest.fixture(autouse=True)
+def prepared() -> None:
+    """As relay and bridge do when they start."""
+    pump.prepare()
 
 
 @pytest.fixture
@@ -140,6 +147,41 @@ def test_much_of_it_passes_as_it_is_on_every_kernel(
 
     assert heard == data
     assert (calls[0] > 1) == (kernel == "hands on")
+
+
+NOBODY = 65534
+
+
+def pipe_where_no_more_are_granted() -> int:
+    """How many descriptors the pumps share in a process whose user has used up the room for pipes."""
+    child = os.fork()
+    if not child:
+        if os.geteuid() == 0:
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        with contextlib.suppress(OSError):
+            while True:
+                fcntl.fcntl(os.pipe()[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+        pump._PIPE.clear()
+        pump.prepare()
+        os._exit(len(pump._PIPE))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_where_no_room_for_pipes_is_left_it_is_copied(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe of the smallest size would move less at a time than a copy does."""
+    assert pipe_where_no_more_are_granted() == 0
+
+    monkeypatch.setattr(pump, "_PIPE", [])
+    monkeypatch.setattr(os, "splice", None)
+    without = Joined(loop)
+    data = random.Random(5).randbytes(3_000_000)
+    sender = in_pieces(without.bridge, data)
+    heard = receive(loop, without.client, len(data) + 1)
+    sender.join()
+    without.close()
+    turn(loop, lambda: without.pump.closed)
+
+    assert heard == data
 
 
 def test_what_comes_from_the_agents_side_is_always_copied(
