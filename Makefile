@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
+# Many tests of the tools wait for a while, and some for a minute.
+WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
 .PHONY: help demo demo-clean test check unit tools e2e test-vm lint style completions build lab lab-up lab-down bench soak clean
 
@@ -28,7 +30,7 @@ unit: $(VENV)/ready ## unit, golden and property tests
 	$(PYTEST) -q -n $(JOBS) tests/unit tests/golden tests/properties
 
 tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
-	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/tools
+	$(PYTEST) -q -n $(WAITING_JOBS) --dist loadfile tests/tools
 
 e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/e2e
