@@ -76,7 +76,13 @@ after `=`. Where the last column names a variable or `config.yaml`, that sets th
 
 Those of a run are the command's own; these are aisb's.
 
-{codes}"""
+{codes}
+
+## For programs
+
+`--json` prints one object in ASCII whose field `version` is that of its form, one for all verbs; fields may be added
+within a version. [config/schemas/answers.json](../config/schemas/answers.json) is the schema. `inspect` has no other
+form, and `logs --json` without `--summary` is the lines of the record ([logs.md](logs.md#a-line))."""
 
 
 def _entry(entry: Entry) -> str:

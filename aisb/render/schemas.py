@@ -1,5 +1,5 @@
 """
-JSON Schemas of the files that people write, for editors, from the tables that the parsers use.
+JSON Schemas of the files that people write, for editors, from the tables that the parsers use; and of answers.
 
 The parsers take every value as the text that stands there. An editor's YAML makes numbers and truth values of some of
 them, so a schema takes these too.
@@ -8,7 +8,10 @@ them, so a schema takes these too.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from aisb.domain.answers import VERSION as ANSWERS_VERSION
+from aisb.domain.doctor import LEVELS
 from aisb.domain.harnesses import HARNESSES
 from aisb.domain.http_rules import ACTIONS, ANY_METHOD, LONGEST_EXPRESSION, METHODS
 from aisb.domain.images import NODE_VERSIONS
@@ -17,6 +20,7 @@ from aisb.domain.limits import PROJECT_CAPS
 from aisb.domain.net import FULL
 from aisb.domain.options import CONFIGURABLE, FLAG, LIST
 from aisb.domain.policy_file import HOST_KEYS, RULE_KEYS, TOP_KEYS, VERSION
+from aisb.domain.updates import CURRENT, NEWER, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,8 +81,73 @@ def policy_schema() -> Schema:
     return _file("ai-sandbox: a policy", {key: fields[key] for key in TOP_KEYS})
 
 
+def answers_schema() -> Schema:
+    """Of what verbs print under --json (`logs` by itself prints lines of the record, which are documented there)."""
+    text, number, yes_or_no = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+    decision: Schema = {"enum": ["allow", "deny"]}
+    texts: Schema = {"type": "object", "additionalProperties": text}
+    item = _record(entry=text, reason=text)
+    found = _record(state={"enum": [CURRENT, NEWER, UNKNOWN]}, now=text, newest=text, reason=text)
+    gate = {
+        **dict.fromkeys(("name", "container", "directory", "state", "fault"), text),
+        "runs": _list(text),
+        "allows": number,
+        "seconds": number,
+    }
+    answers = {
+        "clean": _record(
+            freed=number, removals=_list(_record(kind=text, name=text, about=text, size=number, stays=text))
+        ),
+        "doctor": _record(
+            verdict={"enum": list(LEVELS)},
+            checks=_list(_record(check=text, level={"enum": list(LEVELS)}, evidence=text, fix=text)),
+        ),
+        "gate status": _record(gates=_list(_record(**gate))),
+        "inspect": _record(record={"type": "object"}, sandbox={"type": "object"}, gate={"type": "object"}),
+        "logs --summary": _record(
+            run=text,
+            destinations=_list(_record(count=number, decision=decision, destination=text, reason=text, allow=text)),
+        ),
+        "policy check": _record(
+            decision=decision, host=text, port=number, method=text, path=text, reason=text, why=text, rule=text,
+            origins=_list(text), add=text, bumped=yes_or_no, injected=yes_or_no,
+        ),
+        "policy presets": _record(presets={"type": "object", "additionalProperties": _list(item)}),
+        "policy show": _record(policy=texts),
+        "trust --show": _record(
+            project=text,
+            trusted=yes_or_no,
+            hash=text,
+            differs=_list(_record(file=text, **{"is": {"enum": ["new", "gone", "changed"]}})),
+        ),
+        "update --check": _record(found={"type": "object", "additionalProperties": found}),
+    }  # fmt: skip
+    versioned = {verb: _versioned(schema) for verb, schema in answers.items()}
+    references = [{"$ref": f"#/definitions/{quote(verb)}"} for verb in versioned]
+    return {"$schema": _DRAFT, "title": "ai-sandbox: answers", "anyOf": references, "definitions": versioned}
+
+
 # By the name of the file, without its ending.
-SCHEMAS: dict[str, Callable[[], Schema]] = {"config": config_schema, "policy": policy_schema, "project": project_schema}
+SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "answers": answers_schema,
+    "config": config_schema,
+    "policy": policy_schema,
+    "project": project_schema,
+}
+
+
+def _record(**properties: Schema) -> Schema:
+    """An object with all of these, and with what a later release may add."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _versioned(schema: Schema) -> Schema:
+    properties = {"version": {"const": ANSWERS_VERSION}, **schema["properties"]}
+    return {**schema, "properties": properties, "required": list(properties)}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
 
 
 def _file(title: str, properties: Schema) -> Schema:
