@@ -147,10 +147,10 @@ HOW: dict[str, dict[str, How]] = {
         "aisb --net none -- git status --short": _WORKTREE,
         "aisb doctor --strict": by("doctor: where_runs_work_nothing_is_red"),
         "aisb build": by("images_updates: inspect_shows_what_the_images_are"),
-        'aisb --quiet --timeout 30m --require-limits --trust-once "$TRUSTED" --allow exact:llm.example.com --inject '
-        "AI_API_TOKEN@llm.example.com -- npm test": PREVIEW,
+        'aisb --quiet --timeout 30m --require-limits --trust-once "$TRUSTED" --allow exact:packages.example.com '
+        "-- npm test": PREVIEW,
         'aisb logs --summary --markdown >>"$GITHUB_STEP_SUMMARY"': AS_IT_IS,
-        "export PROXY_LOGIN=$(cat ~/token)": AS_IT_IS,
+        "export PROXY_LOGIN=$(cat ~/token)": by("policy_proxy: a_user_names_the_proxy_once"),
         "aisb --proxy http://proxy.example.com:3128 --proxy-auth PROXY_LOGIN --ca-bundle ~/company.pem --allow "
         "llm.example.com -- curl -sS https://llm.example.com/": by("policy_proxy: a_user_names_the_proxy_once"),
         "podman save -m -o aisb-images.tar $(aisb build -q)": _CARRIED,

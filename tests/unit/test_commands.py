@@ -140,10 +140,15 @@ def shell(home: Path, script: str, directory: Path, hashed: str) -> subprocess.C
     )
 
 
+def is_here(page: str, command: str) -> bool:
+    """Whether it is executed here; one without a row is another test's trouble."""
+    return command in HOW[page] and HOW[page][command].kind in HERE
+
+
 def of_here() -> list[Block]:
     """The commands of each block that are executed here, where there are any."""
     found = [
-        block._replace(commands=tuple(command for command in block.commands if HOW[page][command].kind in HERE))
+        block._replace(commands=tuple(command for command in block.commands if is_here(page, command)))
         for page in PAGES
         for block in blocks(page)
     ]
@@ -194,10 +199,11 @@ def flags_in(words: list[str]) -> set[str]:
     "page", sorted(str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 )
 def test_flags_that_are_named_in_passing_are_those_of_their_verb(page: str) -> None:
-    """Also in the sentences of every other page: no flag that was renamed is left."""
+    """In sentences and in blocks, of every page: no flag that was renamed is left."""
     text = (ROOT / page).read_text()
     strange = {}
-    for command in INLINE.findall(text):
+    typed = [command for block in blocks(page) for command in block.commands if command.startswith("aisb")]
+    for command in [*INLINE.findall(text), *typed]:
         verb, flags = flags_of(command)
         known = VERBS[verb] | (VERBS["run"] if verb == "learn" else set())
         # What follows the first word that is none of aisb's is the agent's.
