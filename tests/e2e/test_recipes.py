@@ -69,13 +69,14 @@ aisb() {
 }
 """
 REPOSITORY = """
-git init -q -b main; git config user.name a; git config user.email a@a.test
+git init -q -b "$BRANCH"; git config user.name a; git config user.email a@a.test
 git commit -q --allow-empty -m first; git remote add origin https://git.example.com/private.git
-aisb() { command aisb -q "$@" 2>&1 | grep -c 'HEAD -> main'; }
+aisb() { command aisb -q "$@" 2>&1 | grep -o 'new branch.*HEAD'; }
 """
 MONO = """
-mkdir -p ~/src/mono/services/web ~/src/mono/libraries; cd ~/src/mono; git init -q
-touch services/web/new libraries/shared
+mkdir -p ~/src/mono/services/web ~/src/mono/libraries; cd ~/src/mono; git init -q -b main
+touch services/web/old libraries/shared; git add .; git -c user.name=a -c user.email=a@a.test commit -q -m first
+touch services/web/new
 aisb() { command aisb -q "$@"; }
 """
 
@@ -86,37 +87,41 @@ def test_the_recipes_do_what_they_say(lab: Lab) -> None:
     shown = lab.run("aisb policy presets npm").text.splitlines()
     (registry,) = [line.removeprefix("npm.0=exact:") for line in shown if line.startswith("npm.0=")]
     lab.names("".join(f"{name} A {SITE}\n" for name in ("packages.example.com", "git.example.com", registry)))
-    quiet = 'aisb() { command aisb -q "$@"; }'
+    # What listens there in the laboratory tells what it was sent, and answers in no HTTP.
+    quiet = 'aisb() { command aisb -q "$@" || echo asked; }'
 
     with lab.files() as files:
         (files / "some.tgz").write_bytes(package())
         result = lab.run(
             "cat >~/token\n"
-            + section("A model on this machine", quiet, "echo")
+            + section("A model on this machine", quiet)
             + section("A private registry", LOCK)
             + section("git push without SSH", REPOSITORY)
             + section("A monorepo", MONO)
-            + section("Offline", quiet, "echo"),
+            + section("Offline", quiet),
             stdin=f"{token}\n".encode(),
-            env={"REGISTRY": registry, "GIT_TERMINAL_PROMPT": "0"},
+            # The repository is there for all tests.
+            env={"BRANCH": f"recipe-{secrets.token_hex(8)}", "REGISTRY": registry, "GIT_TERMINAL_PROMPT": "0"},
         )
 
-    model = '{"object": "list", "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "lab"}]}'
     assert result.text.splitlines() == [
         "# A model on this machine",
-        model,
+        "asked",
         "# A private registry",
         "some",
         "some",
         "# git push without SSH",
-        "1",
+        "new branch]      HEAD",
         "# A monorepo",
         "?? new",
         "new",
+        "old",
         "shared",
         "# Offline",
-        model,
+        "asked",
     ], result.errors
+    asked = [item["data"].partition("\r")[0] for item in lab.sinks("data") if item["port"] == 11434]
+    assert asked == ["GET /v1/models HTTP/1.1"] * 2
     headers = {
         (item["host"], item["headers"].get("authorization"))
         for item in lab.sinks("request")
