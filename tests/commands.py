@@ -45,7 +45,7 @@ AS_IT_IS = How("as it is")
 
 
 def by(test: str) -> How:
-    """An end-to-end test: `file: function`, without what both begin with."""
+    """An end-to-end test that types it, or the same with names of its own: `file: function`, without `test_`."""
     return How("end to end", test)
 
 
