@@ -11,7 +11,7 @@ JOBS ?= 2
 # Many tests of the tools wait for a while, and some for a minute.
 WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style completions build lab lab-up lab-down bench soak clean
+.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ style: $(VENV)/ready ## format the code
 
 completions: $(VENV)/ready ## the files in config/completions, from the tables of options
 	$(BIN)/python -m aisb.cli.completion config/completions
+
+docs: $(VENV)/ready ## docs/cli.md and config/schemas, from the tables of options
+	$(BIN)/python -m aisb.cli.manual .
 
 build: $(VENV)/ready ## the wheel
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .

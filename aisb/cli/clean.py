@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 
 from aisb.cli.output import answer, answer_some, say
+from aisb.domain.answers import answer_text
 from aisb.domain.clean import parse_glob
 from aisb.domain.printing import size_text
 from aisb.effects.clean import Store, Wish, find_removals, free_bytes, remove
 from aisb.effects.host import need_host, need_ordinary_user, need_own_home
 from aisb.effects.process import SystemRunner, TracingRunner
 from aisb.effects.state import directories
-from aisb.render.clean import clean_lines, removal_line
+from aisb.render.clean import clean_json, clean_lines, removal_line
 
 _EVERY_HOME = "*"
 
 
-def clean_verb(*, everything: bool, volumes: bool, volume: str, dry_run: bool, trace: bool) -> int:
+def clean_verb(*, everything: bool, volumes: bool, volume: str, dry_run: bool, trace: bool, as_json: bool) -> int:
     """Print what goes, and what could not: 0, or 69 where something had to stay."""
     wish = Wish(everything, parse_glob(volume) if volume else _EVERY_HOME if volumes else "")
     need_ordinary_user()
@@ -27,16 +28,17 @@ def clean_verb(*, everything: bool, volumes: bool, volume: str, dry_run: bool, t
     store = Store(host.podman, runner, where)
     removals = find_removals(store, wish)
     if dry_run or not removals:
-        answer("".join(f"{line}\n" for line in clean_lines(removals)))
+        lines = "".join(f"{line}\n" for line in clean_lines(removals))
+        answer(answer_text(clean_json(removals, {}, 0)) if as_json else lines)
         return 0
     before = free_bytes(store)
-    stayed = 0
+    stays = {}
     for removal in removals:
-        why = remove(store, removal)
-        stayed += bool(why)
-        if why:
+        if why := remove(store, removal):
+            stays[removal.name] = why
             say(f"{removal.kind} {removal.name} stays: {why}")
-        else:
+        elif not as_json:
             answer_some(f"removed {removal_line(removal)}\n")
-    answer(f"freed {size_text(max(0, free_bytes(store) - before))}\n")
-    return 69 if stayed else 0
+    freed = max(0, free_bytes(store) - before)
+    answer(answer_text(clean_json(removals, stays, freed)) if as_json else f"freed {size_text(freed)}\n")
+    return 69 if stays else 0

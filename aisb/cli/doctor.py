@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from aisb.cli.output import answer, colour
+from aisb.domain.answers import answer_text
 from aisb.domain.doctor import as_json, exit_code
 from aisb.effects.checks import examine
 from aisb.effects.machine import Machine
@@ -17,7 +17,7 @@ def doctor_verb(*, json_wanted: bool, strict: bool) -> int:
     """Look at everything, print it, and return 0 or 69."""
     findings = examine(Machine(os.environ, SystemRunner()))
     if json_wanted:
-        answer(f"{json.dumps(as_json(findings), indent=2)}\n")
+        answer(answer_text(as_json(findings)))
     else:
         answer("".join(f"{line}\n" for line in doctor_lines(findings, colour=colour())))
     return exit_code(findings, strict=strict)

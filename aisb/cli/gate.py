@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from aisb.cli.output import answer, say
 from aisb.cli.request import read_request
 from aisb.cli.run import agrees, question_of, shop_of, wish_of, with_proxy
 from aisb.cli.splitter import Split
+from aisb.domain.answers import answer_text
 from aisb.domain.gates import ENDED, WEDGED, chosen
 from aisb.domain.net import ALLOW
 from aisb.domain.printing import printable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def status_verb(names: Sequence[str], *, as_json: bool) -> int:
     """Have each gate prove itself, and say so: 0, or 69 where one does not."""
     gates = _gates(names)
-    answer(f"{json.dumps(status_json(gates), indent=2)}\n" if as_json else _text(status_lines(gates)))
+    answer(answer_text(status_json(gates)) if as_json else _text(status_lines(gates)))
     return 69 if any(gate.state == WEDGED for gate in gates) else 0
 
 

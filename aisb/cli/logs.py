@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.output import answer, answer_some, colour, say
+from aisb.domain.answers import answer_text
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
 from aisb.effects.records import follow, recorded
 from aisb.effects.situation import need_directory
 from aisb.effects.state import preview_directories
 from aisb.errors import UsageError
-from aisb.render.log import log_line, summary_lines, summary_markdown, width_of
+from aisb.render.log import log_line, summary_json, summary_lines, summary_markdown, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +42,8 @@ class Wish(NamedTuple):
 
 def logs_verb(run: str, project: str, wish: Wish) -> int:
     """Print the record of a run: the one that is named, or the last one of the project that is here."""
-    if wish.json and wish.summary:
-        raise UsageError("--json and --summary exclude each other", hint="leave one of the two out")
+    if wish.json and wish.markdown:
+        raise UsageError("--json and --markdown exclude each other", hint="leave one of the two out")
     if wish.markdown and not wish.summary:
         raise UsageError("--markdown is a form of the summary", hint="write: aisb logs --summary --markdown")
     wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
@@ -107,6 +108,9 @@ def _show(chosen: Recorded, wish: Wish) -> bool:
     lines = _lines(chosen, wish)
     if wish.summary:
         records = (record for _, record in lines)
+        if wish.json:
+            answer(answer_text({"run": chosen.run, "destinations": summary_json(records)}))
+            return True
         rows = summary_markdown(records) if wish.markdown else summary_lines(records, colour=colour())
         answer("".join(f"{row}\n" for row in rows))
         return bool(rows)
@@ -132,7 +136,7 @@ def _lines(chosen: Recorded, wish: Wish) -> Iterator[tuple[str, Record]]:
     """The lines that are wanted, as they stand in the file and as values. What a start itself tries is only in JSON."""
     for line in _whole_lines(chosen, wish):
         record = read_record(line)
-        if record is None or (record.is_probe and not wish.json):
+        if record is None or (record.is_probe and (wish.summary or not wish.json)):
             continue
         if is_wanted(record, denied=wish.denied, since=wish.since):
             yield line, record

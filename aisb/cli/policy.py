@@ -11,6 +11,7 @@ from aisb.cli.output import answer, say
 from aisb.cli.request import read_request
 from aisb.cli.run import question_of, wish_of
 from aisb.cli.splitter import Split
+from aisb.domain.answers import answer_text
 from aisb.domain.check import check, parse_target
 from aisb.domain.http_rules import METHODS
 from aisb.domain.inject_flag import need_reach
@@ -21,7 +22,7 @@ from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
 from aisb.errors import Unavailable, UsageError
-from aisb.render.explain import check_lines, policy_lines, preset_lines
+from aisb.render.explain import check_json, check_lines, policy_lines, policy_pairs, preset_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _REFUSED_METHODS = ("CONNECT", "PURGE", "TRACE")
 
 
-def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
+def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str], *, as_json: bool) -> int:
     """Print the gate's answer; 0 allowed, 1 denied."""
     target = _target(words)
     read = _read(flags)
@@ -51,7 +52,7 @@ def check_verb(flags: tuple[tuple[str, str], ...], words: Sequence[str]) -> int:
         found = check(_policy_of(read, without_image=True), target)
         if not found.verdict.allowed:
             raise
-    answer(check_lines(found))
+    answer(answer_text(check_json(found)) if as_json else check_lines(found))
     return 0 if found.verdict.allowed else 1
 
 
@@ -76,18 +77,19 @@ def _target(words: Sequence[str]) -> Target:
     return parse_target(text, *method)
 
 
-def show_verb(flags: tuple[tuple[str, str], ...]) -> int:
+def show_verb(flags: tuple[tuple[str, str], ...], *, as_json: bool) -> int:
     """Print the whole policy, as `--print-policy` does."""
     # `check` has no use for what looks at a project's files.
     from aisb.cli.preview import files_of
 
     read = _read(flags)
     policy = need_reach(need_entries(_policy_of(read)))
-    answer(policy_lines(policy, files_of(*read, policy)))
+    files = files_of(*read, policy)
+    answer(answer_text({"policy": policy_pairs(policy, files)}) if as_json else policy_lines(policy, files))
     return 0
 
 
-def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
+def presets_verb(flags: tuple[tuple[str, str], ...], name: str, *, as_json: bool) -> int:
     """Print what a preset stands for, or all of them."""
     wanted = name.removeprefix("@")
     if wanted:
@@ -101,6 +103,7 @@ def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
     def registries() -> Registries:
         return image_registries(question, where.cache)
 
+    found: dict[str, list[dict[str, str]]] = {}
     for preset in [wanted] if wanted else preset_names():
         try:
             items = items_of(preset, registries)
@@ -109,9 +112,13 @@ def presets_verb(flags: tuple[tuple[str, str], ...], name: str) -> int:
                 raise
             say(f"note: @{preset}: {error.message}")
             continue
-        answer(preset_lines(preset, items))
+        found[preset] = [item._asdict() for item in items]
+        if not as_json:
+            answer(preset_lines(preset, items))
         if not items:
             say(f"note: {nothing_of(preset)}")
+    if as_json:
+        answer(answer_text({"presets": found}))
     return 0
 
 

@@ -8,6 +8,7 @@ import termios
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say, write_stderr
+from aisb.domain.answers import answer_text
 from aisb.domain.printing import printable
 from aisb.domain.trust import CONFIG_FILE, changes, content_hash
 from aisb.effects.env_files import stand_in_of
@@ -28,17 +29,21 @@ _INSTALL = f"what {CONFIG_FILE} names under install is installed with an open ne
 _YES = {"y", "yes"}
 
 
-def trust_verb(project: str, paths: Sequence[str], env_paths: Sequence[str], *, show: bool, revoke: bool) -> int:
+def trust_verb(
+    project: str, paths: Sequence[str], env_paths: Sequence[str], *, show: bool, revoke: bool, as_json: bool
+) -> int:
     """Ask, show or forget; the exit code. `env_paths` are files of variables, of which no value is shown."""
     if show and revoke:
         raise UsageError("--show and --revoke exclude each other", hint="leave one of the two out")
+    if as_json and not show:
+        raise UsageError("--json has a meaning with --show alone", hint="add: --show")
     where = preview_directories(os.environ)
     resolved = resolve_project(project, os.environ, where)
     if revoke:
         say(f"{resolved} is not trusted {'any more' if forget_record(where.state, resolved) else 'anyway'}")
         return 0
     if show:
-        return _show(resolved, paths, env_paths, where.state)
+        return _show(resolved, paths, env_paths, where.state, as_json=as_json)
     files = files_of(resolved, paths, env_paths)
     found = changes(read_record(where.state, resolved), files)
     if not found:
@@ -76,12 +81,17 @@ def _relative(project: str, path: str) -> str:
     )
 
 
-def _show(project: str, paths: Sequence[str], env_paths: Sequence[str], state: str) -> int:
+def _show(project: str, paths: Sequence[str], env_paths: Sequence[str], state: str, *, as_json: bool) -> int:
     try:
         files = files_of(project, paths, env_paths)
     except UsageError as error:
         raise Unavailable(error.message, error.hint) from error
     found = changes(read_record(state, project), files)
+    if as_json:
+        differs = [{"file": change.name, "is": change.state} for change in found]
+        fields = {"project": project, "trusted": not found, "hash": content_hash(files), "differs": differs}
+        answer(answer_text(fields))
+        return 1 if found else 0
     first = f"{'not trusted' if found else 'trusted'} {content_hash(files)} {printable(project)}\n"
     answer(first + difference(found, colour=_colour(terminal=os.isatty(1))))
     return 1 if found else 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from aisb.cli.images import images_meant
 from aisb.cli.output import answer
+from aisb.domain.answers import answer_text
 from aisb.domain.updates import as_json as found_as_json
 from aisb.domain.updates import exit_code, lines
 from aisb.effects.check_updates import check_updates
@@ -56,4 +56,4 @@ def inspect_verb(flags: ImageFlags, *, packages: bool) -> None:
     images = {role: described(shop, name) for role, name in names._asdict().items()}
     for image in images.values() if packages else ():
         image["packages"] = [package._asdict() for package in packages_of(shop, image["name"])]
-    answer(json.dumps({"record": inputs.base._asdict(), **images}, indent=2) + "\n")
+    answer(answer_text({"record": inputs.base._asdict(), **images}))

@@ -94,6 +94,7 @@ _NODE_SOURCE = _image_value("node-source")
 _PULL = _image_value("pull")
 _INSTALL = cast("list[str]", typer.Option([], metavar=_metavar("install"), help=_text("install")))
 _TRACE = cast("bool", typer.Option(False, "--trace", help=_text("trace")))
+_JSON = cast("bool", typer.Option(False, "--json", help="as JSON"))
 _QUIET = cast("bool", typer.Option(False, "--quiet", "-q", help="only errors"))
 
 
@@ -236,7 +237,7 @@ _GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as
 
 
 @gate.command("status", cls=_Verb, context_settings=_HELP)
-def gate_status(gates: list[str] = _GATES, json: bool = typer.Option(False, "--json", help="as JSON")) -> int:
+def gate_status(gates: list[str] = _GATES, json: bool = _JSON) -> int:
     """Have each gate prove itself, past its own judgement: 0, or 69 where one does not."""
     from aisb.cli.gate import status_verb
 
@@ -291,6 +292,7 @@ def check(
     no_gate: bool = _flag_of("no-gate"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
+    json: bool = _JSON,
 ) -> int:
     """Ask the gate's own judge: 0 allowed, 1 denied; and which line decides."""
     from aisb.cli.policy import check_verb
@@ -300,6 +302,7 @@ def check(
             allow=allow, policy=files, inject=inject, net=net, no_gate=no_gate, project=project, trust_once=trust_once
         ),
         words,
+        as_json=json,
     )
 
 
@@ -312,6 +315,7 @@ def show(
     no_gate: bool = _flag_of("no-gate"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
+    json: bool = _JSON,
 ) -> int:
     """The whole policy, as aisb --print-policy shows it."""
     from aisb.cli.policy import show_verb
@@ -319,7 +323,8 @@ def show(
     return show_verb(
         _flags(
             allow=allow, policy=files, inject=inject, net=net, no_gate=no_gate, project=project, trust_once=trust_once
-        )
+        ),
+        as_json=json,
     )
 
 
@@ -329,11 +334,12 @@ def presets(
     base_image: str = _value_of("base-image"),
     install: list[str] = _list_of("install"),
     harness: str = _value_of("harness"),
+    json: bool = _JSON,
 ) -> int:
     """What @NAME stands for: each entry, and why. Those of npm, pypi and apt are read off the image."""
     from aisb.cli.policy import presets_verb
 
-    return presets_verb(_flags(base_image=base_image, install=install, harness=harness), name)
+    return presets_verb(_flags(base_image=base_image, install=install, harness=harness), name, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
@@ -368,17 +374,18 @@ def clean(
     volumes: bool = typer.Option(False, "--volumes", help="also the homes of projects, with what agents keep there"),
     volume: str = typer.Option("", metavar="GLOB", help="also the homes of that name: 'aisb-home-web-*'"),
     dry_run: bool = typer.Option(False, "--dry-run", help="say what would go, and leave it"),
+    json: bool = _JSON,
     trace: bool = _TRACE,
 ) -> int:
     """Take away what no run needs: older images, what killed runs left; nothing that is in use, and no one else's."""
     from aisb.cli.clean import clean_verb
 
-    return clean_verb(everything=everything, volumes=volumes, volume=volume, dry_run=dry_run, trace=trace)
+    return clean_verb(everything=everything, volumes=volumes, volume=volume, dry_run=dry_run, trace=trace, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def doctor(
-    json: bool = typer.Option(False, "--json", help="as JSON"),
+    json: bool = _JSON,
     strict: bool = typer.Option(False, "--strict", help="let warnings count too"),
 ) -> int:
     """Look whether a run will work here and be enforced: 0 yes, 69 no; and what to do about it."""
@@ -400,6 +407,7 @@ def trust(
     files: list[str] = typer.Argument(None, metavar="[FILE]...", help="a file of the project that a flag names"),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
     show: bool = typer.Option(False, "--show", help="say whether it is trusted, and what differs: 0 yes, 1 no"),
+    json: bool = typer.Option(False, "--json", help="with --show: as JSON"),
     revoke: bool = typer.Option(False, "--revoke", help="trust nothing of it any more"),
     env_file: list[str] = typer.Option(
         [], "--env-file", metavar="FILE", help="a file of variables in the project; no value of it is shown"
@@ -408,7 +416,7 @@ def trust(
     """Look at what a project's .ai-sandbox says, and let it count from now on."""
     from aisb.cli.trust import trust_verb
 
-    return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke)
+    return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
@@ -416,7 +424,7 @@ def logs(
     run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
     follow: bool = typer.Option(False, "--follow", "-f", help="go on until the run ends"),
     denied: bool = typer.Option(False, "--denied", help="only what was refused"),
-    json: bool = typer.Option(False, "--json", help="the lines as they were written"),
+    json: bool = typer.Option(False, "--json", help="the lines as they were written; with --summary: one object"),
     summary: bool = typer.Option(False, "--summary", help="each destination, and the entry that would allow it"),
     markdown: bool = typer.Option(False, "--markdown", help="with --summary: a table for the page of a CI job"),
     since: str = typer.Option("", metavar="TIME", help="from then on: 30m, 2h, 1d ago, or 2026-01-31T09:30 (UTC)"),

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OK, WARN, FAIL = LEVELS = ("ok", "warn", "fail")
-SCHEMA_VERSION = 1
 
 
 class Finding(NamedTuple):
@@ -34,7 +33,6 @@ def exit_code(findings: Sequence[Finding], *, strict: bool) -> int:
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """All of it, for programs."""
     return {
-        "version": SCHEMA_VERSION,
         "verdict": verdict(findings),
         "checks": [finding._asdict() for finding in findings],
     }

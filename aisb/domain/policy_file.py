@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 VERSION = "1"
 LARGEST_FILE = 1_000_000
+TOP_KEYS = ("version", "allow", "networkPolicies")
+HOST_KEYS = ("host", "policies")
+RULE_KEYS = ("action", "path", "method")
 # By where they belong; the hint for a key at the wrong place names the right one.
 _KEYS = {
-    "the top of the file": ("version", "allow", "networkPolicies"),
-    "an item of networkPolicies": ("host", "policies"),
-    "an item of policies": ("action", "path", "method"),
+    "the top of the file": TOP_KEYS,
+    "an item of networkPolicies": HOST_KEYS,
+    "an item of policies": RULE_KEYS,
 }
 _TOP, _HOST, _RULE = _KEYS
 _FORMS = {
@@ -72,7 +75,7 @@ class _Reader(YamlReader):
         )
 
     def _host(self, node: yaml.Node) -> SourcedHost:
-        fields = self.mapping(node, _HOST, needs=("host", "policies"))
+        fields = self.mapping(node, _HOST, needs=HOST_KEYS)
         rules = tuple(map(self._rule, self.items(fields["policies"], "policies")))
         return SourcedHost(self._name_of_host(fields["host"]), rules, self.origin(node))
 
@@ -88,8 +91,8 @@ class _Reader(YamlReader):
         return entry.host
 
     def _rule(self, node: yaml.Node) -> SourcedRule:
-        fields = self.mapping(node, _RULE, needs=("action", "path", "method"))
-        action, path, method = (self.text(fields[key]) for key in ("action", "path", "method"))
+        fields = self.mapping(node, _RULE, needs=RULE_KEYS)
+        action, path, method = (self.text(fields[key]) for key in RULE_KEYS)
         try:
             rule = parse_rule(action, method, path)
         except ValueError as error:

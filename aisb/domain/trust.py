@@ -33,11 +33,14 @@ class Change(NamedTuple):
     old: str | None
     new: str | None
 
+    @property
+    def state(self) -> str:
+        """`new`, `gone` or `changed`."""
+        return "new" if self.old is None else "gone" if self.new is None else "changed"
+
     def sentence(self) -> str:
         """What happened to it."""
-        if self.old is None:
-            return f"{self.name} is new"
-        return f"{self.name} is gone" if self.new is None else f"{self.name} has changed"
+        return f"{self.name} has changed" if self.state == "changed" else f"{self.name} is {self.state}"
 
 
 def content_hash(files: Iterable[SourceFile]) -> str:

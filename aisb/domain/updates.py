@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.answers import answer_text
 from aisb.domain.images import version_key
 from aisb.domain.printing import printable
 
@@ -50,8 +51,8 @@ def exit_code(found: Iterable[Found]) -> int:
 
 
 def as_json(found: dict[str, Found]) -> str:
-    """One object, with an object for each thing."""
-    return json.dumps({name: item._asdict() for name, item in found.items()}, indent=2) + "\n"
+    """An object for each thing."""
+    return answer_text({"found": {name: item._asdict() for name, item in found.items()}})
 
 
 def lines(found: dict[str, Found]) -> list[str]:

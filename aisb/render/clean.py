@@ -9,7 +9,7 @@ from aisb.domain.images import SANDBOX
 from aisb.domain.printing import printable, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aisb.domain.clean import Removal
 
@@ -28,6 +28,14 @@ def removal_line(removal: Removal) -> str:
     # podman keeps a second copy of what sandboxes are made from, as its files belong to other ids there.
     copy = ", and podman's copy of it" if removal.about == SANDBOX else ""
     return f"{removal.kind} {removal.name} ({printable(removal.about)}{size}{copy})"
+
+
+def clean_json(removals: Sequence[Removal], stays: Mapping[str, str], freed: int) -> dict[str, object]:
+    """What was taken away, or would be, for programs; `stays` says of what could not be why, by its name."""
+    return {
+        "removals": [removal._asdict() | {"stays": stays.get(removal.name, "")} for removal in removals],
+        "freed": freed,
+    }
 
 
 def clean_lines(removals: Sequence[Removal]) -> list[str]:

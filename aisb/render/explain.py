@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aisb.domain.check import Answer
     from aisb.domain.policy import AllowItem, Policy
     from aisb.domain.presets import Item
+    from aisb.domain.verdict import Verdict
 
 _MOST_NOTES = 5
 _NO_GATE = (
@@ -42,6 +43,11 @@ NO_FILES = Files()
 
 def policy_lines(policy: Policy, files: Files = NO_FILES) -> str:
     """All that the policy says, control characters percent-encoded."""
+    return _lines(policy_pairs(policy, files))
+
+
+def policy_pairs(policy: Policy, files: Files = NO_FILES) -> dict[str, str]:
+    """The same by key, in the order of keys."""
     pairs: dict[str, str] = {
         "base_image": policy.base_image,
         "ca_bundle": policy.ca_bundle,
@@ -72,7 +78,7 @@ def policy_lines(policy: Policy, files: Files = NO_FILES) -> str:
     pairs |= _numbered("protect", files.protected, "how")
     pairs |= {f"mask.{index}": path for index, path in enumerate(files.masked)}
     pairs |= _numbered("pi.token", files.tokens, "for")
-    return _lines(pairs)
+    return {key: pairs[key] for key in sorted(pairs, key=_natural)}
 
 
 def preset_lines(name: str, items: Iterable[Item]) -> str:
@@ -117,6 +123,25 @@ def _injection_notes(policy: Policy) -> tuple[str, ...]:
     )
 
 
+def check_json(answer: Answer) -> dict[str, object]:
+    """What the gate would answer, for programs; a field that would be empty is there too."""
+    target, verdict = answer.target, answer.verdict
+    return {
+        "decision": "allow" if verdict.allowed else "deny",
+        "host": target.host,
+        "port": target.port,
+        "method": target.method,
+        "path": target.path,
+        "reason": verdict.reason,
+        "why": _why(verdict),
+        "rule": verdict.rule,
+        "origins": list(answer.origins),
+        "add": verdict.add,
+        "bumped": answer.bumped,
+        "injected": answer.injected,
+    }
+
+
 def check_lines(answer: Answer) -> str:
     """What the gate would answer, and why, in the form of the printed policy."""
     target, verdict = answer.target, answer.verdict
@@ -131,10 +156,14 @@ def check_lines(answer: Answer) -> str:
         "port": str(target.port),
         "reason": verdict.reason,
         "rule": verdict.rule,
-        "why": "" if verdict.allowed else verdict.detail or SENTENCES.get(verdict.reason, ""),
+        "why": _why(verdict),
     }
     pairs |= {f"origin.{index}": origin for index, origin in enumerate(answer.origins)}
     return _lines({key: value for key, value in pairs.items() if value})
+
+
+def _why(verdict: Verdict) -> str:
+    return "" if verdict.allowed else verdict.detail or SENTENCES.get(verdict.reason, "")
 
 
 def _lines(pairs: dict[str, str]) -> str:

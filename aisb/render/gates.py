@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from aisb.domain.gates import GateSeen
 
-SCHEMA_VERSION = 1
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
@@ -30,7 +29,7 @@ def status_lines(gates: Sequence[GateSeen]) -> list[str]:
 
 def status_json(gates: Sequence[GateSeen]) -> dict[str, Any]:
     """The same for programs."""
-    return {"version": SCHEMA_VERSION, "gates": [gate._asdict() | {"seconds": round(gate.seconds)} for gate in gates]}
+    return {"gates": [gate._asdict() | {"seconds": round(gate.seconds)} for gate in gates]}
 
 
 def duration(seconds: float) -> str:

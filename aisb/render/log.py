@@ -28,7 +28,12 @@ class _Row(NamedTuple):
     allowed: bool
     word: str
     destination: str
-    cure: str
+    entry: str
+
+    @property
+    def cure(self) -> str:
+        """The flag with the entry, to be pasted; "" where none would help."""
+        return quoted(("--allow", self.entry)) if self.entry else ""
 
 
 def destination_of(record: Record) -> str:
@@ -59,6 +64,20 @@ def summary_lines(records: Iterable[Record], *, colour: bool) -> list[str]:
     width = min(max((len(row.destination) for row, _ in found.rows), default=0), _LONGEST_DESTINATION)
     lines = [_summary_line(row, count, count_width, width, colour=colour) for row, count in found.rows]
     return [*([_FULL] if found.is_cut_off else []), *lines]
+
+
+def summary_json(records: Iterable[Record]) -> list[dict[str, object]]:
+    """The same for programs; `allow` is the entry that would open what was refused, "" where none would."""
+    return [
+        {
+            "count": count,
+            "decision": "allow" if row.allowed else "deny",
+            "destination": row.destination,
+            "reason": "" if row.word == "-" else row.word,
+            "allow": row.entry,
+        }
+        for row, count in _count(records).rows
+    ]
 
 
 def summary_markdown(records: Iterable[Record]) -> list[str]:
@@ -102,8 +121,7 @@ def _summary_line(row: _Row, count: int, count_width: int, width: int, *, colour
 def _row(record: Record) -> _Row:
     is_closed = record.allowed or record.rule.startswith(CLOSING)
     entry = "" if is_closed else cure_of(record.host, record.port, record.reason, record.add)
-    cure = quoted(("--allow", entry)) if entry else ""
-    return _Row(record.allowed, _word(record), destination_of(record), cure)
+    return _Row(record.allowed, _word(record), destination_of(record), entry)
 
 
 def _decision(record: Record) -> str:

@@ -15,7 +15,7 @@ _aisb_flags() {
 	case $1 in
 	allow) echo --for --run --save --project --help ;;
 	build) echo --base-image --install --customize --node --node-source --ca-bundle --pull --refresh-base --no-cache --why --harness --trace --quiet --help ;;
-	clean) echo --all --volumes --volume --dry-run --trace --help ;;
+	clean) echo --all --volumes --volume --dry-run --json --trace --help ;;
 	deny) echo --run --project --help ;;
 	doctor) echo --json --strict --help ;;
 	'gate down') echo --all --help ;;
@@ -26,11 +26,11 @@ _aisb_flags() {
 	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
 	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
 	logs) echo --follow --denied --json --summary --markdown --since --project --help ;;
-	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
-	'policy presets') echo --base-image --install --harness --help ;;
-	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
+	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
+	'policy presets') echo --base-image --install --harness --json --help ;;
+	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
 	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
-	trust) echo --project --show --revoke --env-file --help ;;
+	trust) echo --project --show --json --revoke --env-file --help ;;
 	update) echo --check --json --rollback --base-image --install --customize --harness --node --node-source --ca-bundle --pull --trace --quiet --help ;;
 	version) echo --help ;;
 	esac

@@ -275,7 +275,7 @@ def test_an_update_is_built_beside_what_runs_and_can_be_taken_back(world: World)
     result = world.run(CURRENT)
     assert result.code == 0, result.errors
     found, position = json.JSONDecoder().raw_decode(result.text)
-    assert {name: item["state"] for name, item in found.items()} == dict.fromkeys(
+    assert {name: item["state"] for name, item in found["found"].items()} == dict.fromkeys(
         ("base", "packages", "node", "harness", "squid"), "current"
     ), result.errors
     assert result.text[position:].strip() == "0"

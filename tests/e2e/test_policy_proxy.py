@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from laboratory import world
 
+from tests.commands import of_section
 from tests.e2e.lab import HOSTS
 from tests.e2e.legs import curl, inside, needs_sinks, requested, tcp, tls
 from tests.tools.upstream import Place, Proxy
@@ -28,6 +29,8 @@ pytestmark = needs_sinks
 HOST = {"203.0.113.2", "2001:db8::2"}
 # A private address, as a company's proxy has: whatever the host sends to is the fake internet's.
 NAMES = "upstream.test A 10.99.0.7\nlost.test A 10.99.0.8\ninner.test A 10.20.0.5\n"
+# Those of the recipe.
+NAMES += "proxy.example.com A 10.99.0.7\nllm.example.com A 203.0.113.13\n"
 HTTP, TLS = "http://upstream.test:3128", "https://upstream.test:3129"
 LOGIN = "ada.lovelace:s3cr3t %41'\"$x"
 # Long enough that none is met by chance: an address in `podman inspect` may well end in "ada:".
@@ -256,7 +259,7 @@ def test_what_cannot_be_meant_is_refused(lab: Lab, place: Place) -> None:
 
 
 def test_a_user_names_the_proxy_once(lab: Lab, proxy: Proxy) -> None:
-    """In the configuration file, with the name of the variable; the variable AISB_PROXY is stronger."""
+    """In the configuration file, with the name of the variable; AISB_PROXY is stronger; and by flags, as docs/recipes.md has it."""
     config = (
         "mkdir -p ~/.config/ai-sandbox && printf 'proxy: %s\\nproxy-auth: LOGIN\\n' >~/.config/ai-sandbox/config.yaml\n"
     )
@@ -266,9 +269,14 @@ def test_a_user_names_the_proxy_once(lab: Lab, proxy: Proxy) -> None:
     here = from_here(lab)
     stronger = lab.run(f"{config % 'http://lost.test:1'}AISB_PROXY={TLS} {fetch}", env={"LOGIN": LOGIN})
 
+    there = from_here(lab)
+    (recipe,) = of_section("docs/recipes.md", "Behind a company's proxy")
+    by_flags = lab.run(f'cat >~/token; cp "$LAB_CA" ~/company.pem\n{recipe.script}', stdin=LOGIN.encode())
+
     assert (plain.text, stronger.text) == ("hello from allowed.test\n",) * 2
-    assert here == {("question", "upstream.test")}
-    assert from_here(lab) == {("question", "upstream.test")}
+    assert here == there == {("question", "upstream.test")}
+    assert by_flags.text == "hello from llm.test\n", by_flags.errors
+    assert from_here(lab) == {("question", "proxy.example.com")}
 
 
 def test_a_proxy_on_this_very_host(lab: Lab, tmp_path: Path) -> None:

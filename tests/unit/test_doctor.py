@@ -370,7 +370,6 @@ def test_it_is_said_in_a_line_a_check_and_what_to_do_below() -> None:
 
 def test_programs_are_told_all_of_it() -> None:
     assert as_json([*FOUND[:1], RED]) == {
-        "version": 1,
         "verdict": "fail",
         "checks": [
             {"check": "one", "level": "ok", "evidence": "well", "fix": ""},

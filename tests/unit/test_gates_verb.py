@@ -126,7 +126,6 @@ def test_the_status_is_a_line_a_gate_with_what_is_wrong_below() -> None:
         "b00000000000  ended    0 entries  no run",
     ]
     assert status_json(GATES[:1]) == {
-        "version": 1,
         "gates": [
             {
                 "name": "aa0000000000",

@@ -437,7 +437,9 @@ def test_a_look_is_printed_for_people_and_for_programs() -> None:
     }
 
     assert lines(found) == ["base      newer    a -> b", "packages  current  x", "squid     unknown  nobody answered"]
-    assert json.loads(as_json(found)) == {
+    document = json.loads(as_json(found))
+    assert document == {"version": 1, "found": document["found"]}
+    assert document["found"] == {
         "base": {"state": "newer", "now": "a", "newest": "b", "reason": ""},
         "packages": {"state": "current", "now": "x", "newest": "x", "reason": ""},
         "squid": {"state": "unknown", "now": "6.13", "newest": "", "reason": "nobody answered"},

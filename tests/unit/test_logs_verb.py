@@ -161,7 +161,7 @@ def test_json_is_the_lines_as_they_are_and_nothing_that_a_gate_does_not_write(pl
 
 
 def test_what_cannot_be_meant_is_an_error(place: Place) -> None:
-    assert place.logs("--json", "--summary")[0] == 2
+    assert place.logs("--json", "--summary", "--markdown")[0] == 2
     assert place.logs("--markdown") == (
         2,
         "",

@@ -1,0 +1,177 @@
+"""
+JSON Schemas of the files that people write, for editors, from the tables that the parsers use; and of answers.
+
+The parsers take every value as the text that stands there. An editor's YAML makes numbers and truth values of some of
+them, so a schema takes these too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from aisb.domain.answers import VERSION as ANSWERS_VERSION
+from aisb.domain.doctor import LEVELS
+from aisb.domain.harnesses import HARNESSES
+from aisb.domain.http_rules import ACTIONS, ANY_METHOD, LONGEST_EXPRESSION, METHODS
+from aisb.domain.images import NODE_VERSIONS
+from aisb.domain.layers import NET_WIDTH, PROJECT_LISTS, PROJECT_SCALARS
+from aisb.domain.limits import PROJECT_CAPS
+from aisb.domain.net import FULL
+from aisb.domain.options import CONFIGURABLE, FLAG, LIST
+from aisb.domain.policy_file import HOST_KEYS, RULE_KEYS, TOP_KEYS, VERSION
+from aisb.domain.updates import CURRENT, NEWER, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from aisb.domain.options import Option
+
+Schema = dict[str, Any]
+
+# What editors know best; nothing here needs a later one.
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+_TEXT: Schema = {"type": ["string", "number", "boolean"], "minLength": 1}
+_WORD: Schema = {"type": "string", "minLength": 1}
+# In whatever case, and without an inline flag, which editors' expressions have not.
+_ON_OR_OFF = "^([01]|[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[Yy][Ee][Ss]|[Nn][Oo])$"
+_SWITCH: Schema = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1]}, {"type": "string", "pattern": _ON_OR_OFF}]}
+# Values of which there are few. An open network is asked for each time, and stands in no file.
+_FEW = {
+    "net": tuple(mode for mode in NET_WIDTH if mode != FULL),
+    "harness": tuple(HARNESSES),
+    "node": tuple(NODE_VERSIONS),
+    "node-source": ("tarball", "npm"),
+    "pull": ("missing", "never"),
+}
+
+
+def config_schema() -> Schema:
+    """Of ~/.config/ai-sandbox/config.yaml."""
+    return _file("ai-sandbox: config.yaml of a user", _options(CONFIGURABLE))
+
+
+def project_schema() -> Schema:
+    """Of a project's .ai-sandbox/config.yaml, which may say less."""
+    allowed = PROJECT_SCALARS | PROJECT_LISTS | frozenset(PROJECT_CAPS)
+    return _file(
+        "ai-sandbox: .ai-sandbox/config.yaml of a project", _options(key for key in CONFIGURABLE if key in allowed)
+    )
+
+
+def policy_schema() -> Schema:
+    """Of the files that --policy names, and of .ai-sandbox/policy.yaml."""
+    fields: Schema = {
+        "version": {"enum": [int(VERSION), VERSION], "description": "the version of this form"},
+        "allow": {"type": "array", "items": _WORD, "description": "entries, as --allow takes them"},
+        "host": {**_WORD, "description": "one exact name, without a port"},
+        "action": {"enum": list(ACTIONS)},
+        "method": {"enum": [ANY_METHOD, *METHODS]},
+        "path": {
+            **_WORD,
+            "maxLength": LONGEST_EXPRESSION,
+            "pattern": "^[ -~]+$",
+            "description": "a regular expression for the whole path, without the query",
+        },
+    }
+    rule = _object({key: fields[key] for key in RULE_KEYS}, RULE_KEYS)
+    fields["policies"] = {"type": "array", "items": rule, "description": "the last one that matches counts"}
+    host = _object({key: fields[key] for key in HOST_KEYS}, HOST_KEYS)
+    fields["networkPolicies"] = {"type": "array", "items": host, "description": "hosts that rules alone decide over"}
+    return _file("ai-sandbox: a policy", {key: fields[key] for key in TOP_KEYS})
+
+
+def answers_schema() -> Schema:
+    """Of what verbs print under --json (`logs` by itself prints lines of the record, which are documented there)."""
+    text, number, yes_or_no = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+    decision: Schema = {"enum": ["allow", "deny"]}
+    texts: Schema = {"type": "object", "additionalProperties": text}
+    item = _record(entry=text, reason=text)
+    found = _record(state={"enum": [CURRENT, NEWER, UNKNOWN]}, now=text, newest=text, reason=text)
+    gate = {
+        **dict.fromkeys(("name", "container", "directory", "state", "fault"), text),
+        "runs": _list(text),
+        "allows": number,
+        "seconds": number,
+    }
+    answers = {
+        "clean": _record(
+            freed=number, removals=_list(_record(kind=text, name=text, about=text, size=number, stays=text))
+        ),
+        "doctor": _record(
+            verdict={"enum": list(LEVELS)},
+            checks=_list(_record(check=text, level={"enum": list(LEVELS)}, evidence=text, fix=text)),
+        ),
+        "gate status": _record(gates=_list(_record(**gate))),
+        "inspect": _record(record={"type": "object"}, sandbox={"type": "object"}, gate={"type": "object"}),
+        "logs --summary": _record(
+            run=text,
+            destinations=_list(_record(count=number, decision=decision, destination=text, reason=text, allow=text)),
+        ),
+        "policy check": _record(
+            decision=decision, host=text, port=number, method=text, path=text, reason=text, why=text, rule=text,
+            origins=_list(text), add=text, bumped=yes_or_no, injected=yes_or_no,
+        ),
+        "policy presets": _record(presets={"type": "object", "additionalProperties": _list(item)}),
+        "policy show": _record(policy=texts),
+        "trust --show": _record(
+            project=text,
+            trusted=yes_or_no,
+            hash=text,
+            differs=_list(_record(file=text, **{"is": {"enum": ["new", "gone", "changed"]}})),
+        ),
+        "update --check": _record(found={"type": "object", "additionalProperties": found}),
+    }  # fmt: skip
+    versioned = {verb: _versioned(schema) for verb, schema in answers.items()}
+    references = [{"$ref": f"#/definitions/{quote(verb)}"} for verb in versioned]
+    return {"$schema": _DRAFT, "title": "ai-sandbox: answers", "anyOf": references, "definitions": versioned}
+
+
+# By the name of the file, without its ending.
+SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "answers": answers_schema,
+    "config": config_schema,
+    "policy": policy_schema,
+    "project": project_schema,
+}
+
+
+def _record(**properties: Schema) -> Schema:
+    """An object with all of these, and with what a later release may add."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _versioned(schema: Schema) -> Schema:
+    properties = {"version": {"const": ANSWERS_VERSION}, **schema["properties"]}
+    return {**schema, "properties": properties, "required": list(properties)}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _file(title: str, properties: Schema) -> Schema:
+    return {"$schema": _DRAFT, "title": title, **_object(properties)}
+
+
+def _object(properties: Schema, required: Iterable[str] = ()) -> Schema:
+    needs = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **needs, "additionalProperties": False}
+
+
+def _options(names: Iterable[str]) -> Schema:
+    return {name: {"description": CONFIGURABLE[name].help, **_value(CONFIGURABLE[name])} for name in names}
+
+
+def _value(option: Option) -> Schema:
+    if option.kind == LIST:
+        return {"type": "array", "items": _TEXT}
+    if option.kind == FLAG:
+        return _SWITCH
+    few = _FEW.get(option.name)
+    return {"enum": [form for value in few for form in _forms(value)]} if few else _TEXT
+
+
+def _forms(value: str) -> list[str | int]:
+    """As an editor's YAML may have read it."""
+    return [int(value), value] if value.isdigit() else [value]
