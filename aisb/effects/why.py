@@ -38,7 +38,8 @@ def _reasons(shop: Workshop, role: str, name: str, listed: dict[str, object]) ->
     if not found:
         yield f"{role}: {name} is not there, nor any other"
         return
-    lines, nearest = min(found, key=lambda item: len(item[0]))
+    # Of those with as few differences the one that is told in the fewest words.
+    lines, nearest = min(found, key=lambda item: (len(item[0]), sum(map(len, item[0]))))
     yield f"{role}: {name} is not there; {nearest} differs:"
     # Whoever made the other image has written its label.
     yield from (f"  {printable(line)}" for line in lines)

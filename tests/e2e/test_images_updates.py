@@ -168,11 +168,12 @@ def test_why_says_what_differs_and_builds_nothing(lab: Lab) -> None:
         f"{NAMES} podman images -q | sort >before\n"
         "aisb build --why; cd / && aisb build --why | sed 's/:[0-9a-f]\\{16\\}/:TAG/'\n"
         "cd; echo 'RUN true' >mine; aisb build --why --install cowsay --customize mine | sed 's/:[0-9a-f]\\{16\\}/:TAG/g'\n"
-        "podman images -q | sort | cmp - before; echo $sandbox $gate"
+        "podman images -q | sort | cmp - project/before; echo $? $sandbox $gate"
     )
 
     *lines, names = result.text.splitlines()
-    sandbox, gate = names.split()
+    same, sandbox, gate = names.split()
+    assert same == "0", result.errors
     there = "is there, and nothing is to be built"
     assert lines == [
         f"sandbox: {sandbox} {there}",

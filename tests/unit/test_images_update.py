@@ -536,12 +536,16 @@ def test_each_input_has_a_reason_of_its_own() -> None:
 
 
 def test_why_compares_with_the_image_that_is_nearest(tmp_path: Path) -> None:
-    """By the lists that are kept as labels; no network, and nothing is built."""
+    """By the lists that are kept as labels, and by how much stands in each; no network, and nothing is built."""
     world = World()
     shop, _, names = built(tmp_path, world)
     asked = REQUEST._replace(spec=SPEC._replace(install=("jq",)))
     inputs = known_inputs(shop.directories.cache, asked.spec)
+    more = known_inputs(shop.directories.cache, SPEC._replace(install=("tree", "zsh")))
     assert inputs is not None
+    assert more is not None
+    newer = dict(labels(SANDBOX, more, image_inputs(SANDBOX, more)))
+    world.images = {"localhost/aisb-sandbox:newer": newer} | world.images
     other = make_inputs(base=REGISTRY._replace(digest=OTHER_DIGEST))
     far = dict(labels(SANDBOX, other, image_inputs(SANDBOX, other)))
     world.images |= {"localhost/aisb-sandbox:far": far, "localhost/aisb-sandbox:none": {"aisb.role": SANDBOX}}

@@ -4,6 +4,7 @@ Make, as root and among a host's files, a user of another number, to whom the ac
 Its arguments: the user's number, her group's, and a program to run as her by `sh -c`. All of it is undone at the end.
 """
 
+import contextlib
 import ctypes
 import os
 import pwd
@@ -109,6 +110,8 @@ def run(uid: int, gid: int, program: str) -> int:
 def main() -> int:
     """Everything in its turn, and back."""
     uid, gid, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    # Somebody who was killed may have left her there.
+    take_back(uid)
     os.makedirs(PLACE)
     try:
         add_user(uid, gid)
@@ -120,13 +123,20 @@ def main() -> int:
             show(own, place, users)
         return run(uid, gid, program)
     finally:
-        for name in ("passwd", "group", "subuid", "subgid"):
-            subprocess.run(["umount", f"/etc/{name}"], check=False)
-        for place in SHOWN.values():
-            subprocess.run(["umount", "--lazy", place], check=False)
-        shutil.rmtree(f"/run/user/{uid}", ignore_errors=True)
-        # One file system: what podman's own namespace still has mounted there is not looked into.
-        subprocess.run(["rm", "-rf", "--one-file-system", PLACE], check=False)
+        take_back(uid)
+
+
+def take_back(uid: int) -> None:
+    """Leave nothing of her."""
+    for name in ("passwd", "group", "subuid", "subgid"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samefile(f"{PLACE}/{name}", f"/etc/{name}"):
+                subprocess.run(["umount", f"/etc/{name}"], check=False)
+    for place in SHOWN.values():
+        subprocess.run(["umount", "--lazy", place], check=False, stderr=subprocess.DEVNULL)
+    shutil.rmtree(f"/run/user/{uid}", ignore_errors=True)
+    # One file system: what podman's own namespace still has mounted there is not looked into.
+    subprocess.run(["rm", "-rf", "--one-file-system", PLACE], check=False)
 
 
 sys.exit(main())
