@@ -545,7 +545,7 @@ def test_why_compares_with_the_image_that_is_nearest(tmp_path: Path) -> None:
     assert inputs is not None
     assert more is not None
     newer = dict(labels(SANDBOX, more, image_inputs(SANDBOX, more)))
-    world.images = {"localhost/aisb-sandbox:newer": newer} | world.images
+    world.images["localhost/aisb-sandbox:newer"] = newer
     other = make_inputs(base=REGISTRY._replace(digest=OTHER_DIGEST))
     far = dict(labels(SANDBOX, other, image_inputs(SANDBOX, other)))
     world.images |= {"localhost/aisb-sandbox:far": far, "localhost/aisb-sandbox:none": {"aisb.role": SANDBOX}}
