@@ -62,6 +62,8 @@ def keep(command: list[bytes], directory: bytes, environment: dict[bytes, bytes]
     To be called in a new child. Told to kill, it says `gone` when nothing is left of what the command began.
     """
     try:
+        # The server's pipe for it is closed in a moment.
+        _signal.set_wakeup_fd(-1)
         _arrange(given)
         if _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             os._exit(1)
@@ -122,7 +124,7 @@ class _Keeper:
     def __init__(self, child: int) -> None:
         self._child = child
         self._woken, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        _signal.set_wakeup_fd(waking)
+        _signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self) -> NoReturn:

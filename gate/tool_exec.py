@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections import deque
+from functools import partial
 
 from gate.keeper import KILL, RELEASE, Descriptors, keep
 from gate.loop import READ, WRITE
+from gate.tool_stream import Stream
 
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gate.loop import Loop, Timer
     from gate.outbox import Outbox
 
-PIECE_BYTES = 1 << 17
 EXIT, TIMEOUT, CANCEL = "exit", "timeout", "cancel"
 # A process in the background may hold a command's output open for ever.
 _IDLE_SECONDS = 0.1
@@ -89,16 +89,15 @@ class Execution:
         outputs = {name: _pipe() for name in ("stdout", "stderr")}
         self._status, status = os.pipe2(os.O_CLOEXEC)
         orders, self._orders = os.pipe2(os.O_CLOEXEC)
-        self._keeper = os.fork()
+        keeper = os.fork()
         theirs = (stdin, outputs["stdout"][1], outputs["stderr"][1], status, orders)
-        if not self._keeper:
+        if not keeper:
             keep(call.command, call.directory, call.environment, Descriptors(*theirs))
         for descriptor in theirs:
             os.close(descriptor)
-        self._open = {read_end: name for name, (read_end, _) in outputs.items()}
-        for descriptor in self._open:
-            os.set_blocking(descriptor, False)
-            self._bulk.watch(descriptor, READ, self._passing_on(descriptor))
+        self._outputs = len(outputs)
+        for name, (source, _) in outputs.items():
+            Stream(self._bulk, source, partial(self._pass_on, name), self._on_output_end)
         self._loop.watch(self._status, READ, self._on_status)
 
     def add(self, data: bytes, *, is_last: bool) -> None:
@@ -154,23 +153,18 @@ class Execution:
             # Its end is seen elsewhere.
             return
 
-    def _passing_on(self, source: int) -> Callable[[int], None]:
-        return lambda _events: self._pass_on(source)
-
-    def _pass_on(self, source: int) -> None:
-        data = _read(source)
-        if data is None:
+    def _pass_on(self, name: str, data: bytes) -> None:
+        # What holds the output after the answer is read on, and goes nowhere: it would die of a pipe without a reader.
+        if self._is_over:
             return
-        if not data:
-            self._bulk.forget(source)
-            os.close(source)
-            del self._open[source]
-            self._look()
-        elif not self._is_over:
-            params = {"id": self._number, "stream": self._open[source]}
-            self._outbox.put({"jsonrpc": "2.0", "method": "data", "params": params}, data)
-            if self._idle and time.monotonic() - self._exited_at < _LONGEST_SECONDS:
-                self._wait_for_silence()
+        params = {"id": self._number, "stream": name}
+        self._outbox.put({"jsonrpc": "2.0", "method": "data", "params": params}, data)
+        if self._idle and time.monotonic() - self._exited_at < _LONGEST_SECONDS:
+            self._wait_for_silence()
+
+    def _on_output_end(self) -> None:
+        self._outputs -= 1
+        self._look()
 
     def _on_status(self, _events: int) -> None:
         data = os.read(self._status, 4096)
@@ -182,7 +176,6 @@ class Execution:
             os.close(self._status)
             os.close(self._orders)
             self._orders = -1
-            os.waitpid(self._keeper, 0)
             # Without a word where somebody inside killed it.
             self._note(None, "SIGKILL")
 
@@ -209,7 +202,7 @@ class Execution:
         if self._ended != EXIT and self._orders >= 0:
             # Until the keeper has said that nothing is left, and gone.
             return
-        if not self._open:
+        if not self._outputs:
             self._answer()
         elif self._idle is None:
             self._wait_for_silence()
@@ -243,17 +236,8 @@ class Execution:
         self._close_input()
         if self._orders >= 0 and self._ended == EXIT:
             self._order(RELEASE)
-        # What holds the output still is read on, and goes nowhere: it would die of a pipe without a reader.
         self._on_end(result)
 
 
 def _pipe() -> tuple[int, int]:
     return os.pipe2(os.O_CLOEXEC)
-
-
-def _read(source: int) -> bytes | None:
-    """What has come; b"" at its end; None where nothing has come yet."""
-    try:
-        return os.read(source, PIECE_BYTES)
-    except OSError as error:
-        return None if error.errno == errno.EAGAIN else b""

@@ -7,6 +7,7 @@ that never waits for a call: a command runs beside it, and of a file one piece i
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # built into CPython, not in the stubs; `signal` costs 9 ms
 import errno
 import os
 from collections import deque
@@ -20,7 +21,7 @@ from gate.outbox import Outbox
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from typing import Any
+    from typing import Any, NoReturn
 
     from aisb.domain.frames import Frame
     from gate.tool_exec import Execution
@@ -33,9 +34,12 @@ _PIECE_BYTES = 1 << 18
 _MOST_AT_ONCE = 8
 
 
-def main() -> None:
-    """Serve until stdin ends."""
-    Server(Loop(), 0, 1).run()
+def main(environment: dict[bytes, bytes]) -> NoReturn:
+    """Serve until stdin ends, or a signal says so. Commands have these variables."""
+    for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT):
+        _signal.signal(number, lambda number, _frame: os._exit(128 + number))
+    Server(Loop(), environment).run()
+    os._exit(0)
 
 
 class Server:
@@ -43,16 +47,16 @@ class Server:
     The open calls of a session. What arrives has been checked outside, by somebody who is trusted here.
     """
 
-    def __init__(self, loop: Loop, source: int, target: int) -> None:
+    def __init__(self, loop: Loop, environment: dict[bytes, bytes], source: int = 0, target: int = 1) -> None:
         self._loop = loop
         self._bulk = loop.share(_MOST_AT_ONCE)
         self._source = source
         self._outbox = Outbox(loop, target, self._bulk.hold, self._bulk.go_on)
+        self._environment = environment
         self._reader = Reader()
         self._executions: dict[int, Execution] = {}
         self._writings: dict[int, tool_files.Writing] = {}
         self._readings: deque[tuple[int, bytes, Generator[bytes, None, tuple[dict[str, object], bytes]]]] = deque()
-        self._environment = dict(os.environb)
         self._at_once: dict[str, Callable[[dict[str, Any]], tuple[dict[str, object], bytes]]] = {
             "stat": _stat,
             "readdir": _readdir,
@@ -63,6 +67,7 @@ class Server:
 
     def run(self) -> None:
         """Say that we are there, and go on to the end."""
+        self._take_in_orphans()
         os.set_blocking(self._source, False)
         self._loop.watch(self._source, READ, self._on_input)
         self._notify("ready", {"protocol": 1})
@@ -77,6 +82,22 @@ class Server:
                 self._read_on()
         for writing in self._writings.values():
             writing.abandon()
+
+    def _take_in_orphans(self) -> None:
+        """As the first process has to: of what ended, and was left by whoever began it, nothing would go otherwise."""
+        woken, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        _signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda _number, _frame: None)
+
+        def reap(_events: int) -> None:
+            os.read(woken, 4096)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+
+        self._loop.watch(woken, READ, reap)
 
     def _on_input(self, _events: int) -> None:
         try:

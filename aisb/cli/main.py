@@ -9,7 +9,7 @@ from aisb import __version__
 from aisb.cli.output import answer, say
 from aisb.errors import AisbError, Unwritable
 
-VERBS = frozenset({"run", "allow", "build", "deny", "init", "learn", "logs", "policy", "trust", "version"})
+VERBS = frozenset({"run", "allow", "build", "deny", "init", "learn", "logs", "policy", "serve", "trust", "version"})
 
 
 def main(arguments: list[str]) -> int:
@@ -59,6 +59,10 @@ def _dispatch(arguments: list[str]) -> int:
         from aisb.cli.learn import learn
 
         return learn(taken, VERBS)
+    if taken.verb == "serve":
+        from aisb.cli.serve import serve
+
+        return serve(taken, VERBS)
     if taken.verb == "run":
         from aisb.cli.run import run
 

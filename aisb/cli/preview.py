@@ -15,6 +15,7 @@ from aisb.cli.run import (
     job_of,
     mounts_of,
     question_of,
+    target_of,
     wish_of,
     wishes_of,
     with_injections,
@@ -95,7 +96,7 @@ def preview(split: Split, asked: Request) -> int:
 def files_of(request: Request, sources: Sources, project: str, where: Directories) -> Files:
     """What a run would mount, protect and mask."""
     places = mounts_of(request, sources, project, where)
-    shield = _shield(roots_to_guard(project, wishes_of(request, places), places))
+    shield = _shield(roots_to_guard(project, target_of(request, project), wishes_of(request, places), places))
     masked = {mask.source for mask in shield.masks if mask.shown}
     kept = {cover.source for cover in shield.covers if cover.read_only}
     kept |= {f"{project}/{PROJECT_DIRECTORY}"} if sources.policy_directory else set()

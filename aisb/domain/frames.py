@@ -49,7 +49,7 @@ class Frame:
 
 def head_of(header: dict[str, object], body_bytes: int) -> bytes:
     """All of a frame but its body. Raises ValueError for one that may not be sent."""
-    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode("ascii")
+    text = _ENCODER.encode(header).encode("ascii")
     if len(text) > MOST_HEADER_BYTES or body_bytes > MOST_BODY_BYTES:
         raise ValueError("a frame is longer than it may be")
     return _LENGTHS.pack(len(text), body_bytes) + text
@@ -66,10 +66,12 @@ class Reader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    @property
-    def is_between(self) -> bool:
-        """Whether nothing of a frame has come that is not whole yet."""
-        return not self._buffer
+    def missing(self) -> int:
+        """How many bytes of a frame whose beginning has come are still to come."""
+        if len(self._buffer) < _LENGTHS.size:
+            return 0
+        header_bytes, body_bytes = _LENGTHS.unpack_from(self._buffer)
+        return int(_LENGTHS.size + header_bytes + body_bytes - len(self._buffer))
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """
@@ -169,6 +171,7 @@ def _constant(text: str) -> object:
     raise ValueError(f"{text} is no number")
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_once, parse_int=_number, parse_float=_fraction, parse_constant=_constant, strict=True
 )

@@ -101,6 +101,7 @@ SANDBOX_PROGRAMS = (
         "seeding",
         "tool_exec",
         "tool_files",
+        "tool_stream",
         "tools",
         "verdicts",
     ),

@@ -35,8 +35,6 @@ READ_ONLY = (
 )
 
 PROJECT_TARGET = "/project"
-# What a project may ask for stands there: read-only inside, so that no agent asks for more in its user's name.
-POLICY_TARGET = f"{PROJECT_TARGET}/{PROJECT_DIRECTORY}"
 HOME_TARGET = "/home/sandbox"
 SESSION_TARGET = "/run/aisb"
 SOCKET_TARGET = "/run/aisb/gate"
@@ -139,12 +137,21 @@ def session_mounts(session: str, sockets: str | None, *, own_resolver: bool = Tr
     return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
 
 
-def project_mounts(project: str, *, policy_directory: bool) -> tuple[Mount, ...]:
+def project_mounts(project: str, target: str, *, policy_directory: bool) -> tuple[Mount, ...]:
     """The project, writable, and in it what decides over the sandbox, which is not. `policy_directory`: it is there."""
     if not project:
         return ()
-    policy = (Mount(f"{project}/{PROJECT_DIRECTORY}", POLICY_TARGET, read_only=True),) if policy_directory else ()
-    return (Mount(project, PROJECT_TARGET, read_only=False), *policy)
+    policy = Mount(f"{project}/{PROJECT_DIRECTORY}", policy_target(target), read_only=True)
+    return (Mount(project, target, read_only=False), *((policy,) if policy_directory else ()))
+
+
+def policy_target(project: str) -> str:
+    """
+    Where what a project may ask for stands, of a project that is mounted there.
+
+    Read-only inside, so that no agent asks for more in its user's name.
+    """
+    return f"{project}/{PROJECT_DIRECTORY}"
 
 
 def cover_mounts(covers: Iterable[Cover], session: str) -> tuple[Mount, ...]:

@@ -51,12 +51,14 @@ class Mounted(Protocol):
         """What is to be said of it."""
 
 
-def shield_lines(masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = ()) -> list[str]:
+def shield_lines(
+    masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = (), project: str = PROJECT_TARGET
+) -> list[str]:
     """
     What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
-    spoken to inside.
+    spoken to inside. `project` is where that is inside.
     """
-    hidden = [mask.target.removeprefix(f"{PROJECT_TARGET}/") for mask in masks if mask.shown]
+    hidden = [mask.target.removeprefix(f"{project}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
     return [
         *(printable(mounted(place)) for place in places[:MOST]),
