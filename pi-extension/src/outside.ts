@@ -16,7 +16,7 @@ const MOST_NAMES = 8;
 export function outsideLines(pi: ExtensionAPI, ctx: ExtensionContext, marks: ReadonlyMap<string, unknown>): string[] {
   const others = pi.getAllTools().filter((tool) => !marks.has(tool.name) && tool.exposure !== "hidden");
   const isMcp = (tool: ToolInfo) => tool.name.startsWith("mcp__") || tool.sourceInfo.path === "builtin:mcp";
-  const lines = mcpLines(ctx, others.filter(isMcp));
+  const lines = mcpLines(mcpServers(pi, ctx), others.filter(isMcp));
   const rest = others.filter((tool) => !isMcp(tool) && !HARMLESS.has(tool.name));
   if (rest.some(isCodemode) && pi.getActiveTools().includes("codemode")) {
     lines.push("codemode: its scripts run inside of pi, without files and network; the tools that they call are sandboxed");
@@ -39,8 +39,7 @@ function bySource(tools: readonly ToolInfo[]): Map<string, ToolInfo[]> {
   return found;
 }
 
-function mcpLines(ctx: ExtensionContext, tools: readonly ToolInfo[]): string[] {
-  const servers = mcpServers(ctx);
+function mcpLines(servers: ReadonlyMap<string, string>, tools: readonly ToolInfo[]): string[] {
   const lines = [...servers].map(([name, place]) => `MCP server ${oneLine(name, 80)}: ${place}`);
   const unnamed = tools.filter((tool) => tool.name.startsWith("mcp__") && ![...servers.keys()].some((name) => isOf(tool, name)));
   if (unnamed.length > 0) lines.push(`MCP, through pi on this machine: ${names(unnamed.map((tool) => tool.name))}`);
@@ -51,11 +50,12 @@ function isOf(tool: ToolInfo, server: string): boolean {
   return tool.name.startsWith(`mcp__${server.replace(/\W/g, "_")}__`);
 }
 
-/** The servers of pi's configuration that are on: pi connects to them in the background, so their tools come late. */
-function mcpServers(ctx: ExtensionContext): Map<string, string> {
+/** The servers of other extensions and of pi's configuration that are on: pi connects to them in the background, so their tools come late. */
+function mcpServers(pi: ExtensionAPI, ctx: ExtensionContext): Map<string, string> {
   const files = [join(getAgentDir(), "mcp.json")];
   if (ctx.isProjectTrusted()) files.push(join(ctx.cwd, CONFIG_DIR_NAME, "mcp.json"));
   const merged = new Map<string, Record<string, unknown>>();
+  for (const { name, config } of pi.getMcpServers()) merged.set(name, { ...config });
   for (const [name, server] of files.flatMap(readServers)) merged.set(name, { ...merged.get(name), ...server });
   const isOn = ([, server]: [string, Record<string, unknown>]) => server["enabled"] !== false;
   return new Map([...merged].filter(isOn).map(([name, server]) => [name, whereItRuns(server)]));

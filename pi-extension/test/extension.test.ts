@@ -63,6 +63,7 @@ function pi(flags: Record<string, string | boolean> = {}, options: { hasUI?: boo
     registerTool: (tool: ToolDefinition) => tools.set(tool.name, tool),
     registerCommand: (name: string, command: { handler: (args: string, ctx: unknown) => Promise<void> }) => commands.set(name, command),
     getSettings: () => acting(() => ({})),
+    getMcpServers: () => acting(() => [{ name: "registered", config: { url: "https://y" } }]),
     getActiveTools: () => acting(() => ["codemode"]),
     getAllTools: () => acting(allTools),
   };
@@ -141,11 +142,12 @@ test("/sandbox-status tells of the sandbox, and of what is outside of it", async
     "evil.test:443: no entry covers this host",
     "MCP server files: a program on this machine",
     "MCP server web: reached from this machine",
+    "MCP server registered: reached from this machine",
     "codemode: its scripts run inside of pi",
     "tools of /x/deploy.ts, on this machine: deploy",
   ]) expect(status).toContain(line);
   expect(status).not.toContain("off");
-  expect(said.find(({ weight }) => weight === "warning")?.message).toContain("outside of the sandbox:\n  MCP server files");
+  expect(said.find(({ weight }) => weight === "warning")?.message).toMatch(/^outside of the sandbox:\n(  .*\n)*  MCP server files: a program/);
 });
 
 test.each([
