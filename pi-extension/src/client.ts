@@ -22,7 +22,7 @@ export interface Answer {
 export interface CallOptions {
   readonly body?: Uint8Array;
   /** What is sent after the request, in pieces that the other side makes room for. */
-  readonly upload?: AsyncIterable<Uint8Array>;
+  readonly upload?: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
   readonly onData?: (stream: Stream, bytes: Buffer) => void;
   readonly signal?: AbortSignal | undefined;
 }
@@ -125,7 +125,7 @@ export class Client {
   }
 
   /** Never more under way than the protocol allows: `taken` makes room. */
-  async #upload(id: number, open: Open, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  async #upload(id: number, open: Open, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
     for await (const piece of pieces) {
       for (let at = 0; at < piece.length; at += MOST_BYTES) {
         const part = piece.subarray(at, at + MOST_BYTES);

@@ -1,7 +1,5 @@
 /** Files of the sandbox. Each path is one inside; nothing here touches a file of this machine. */
 
-import type { Readable } from "node:stream";
-
 import { CallError } from "./errors.ts";
 import { MOST_BYTES, ProtocolError } from "./frames.ts";
 import type { Sandbox } from "./sandbox.ts";
@@ -10,6 +8,12 @@ import type { Sandbox } from "./sandbox.ts";
 const MOST_WHOLE_BYTES = 256 * MOST_BYTES;
 
 export type Kind = "file" | "directory" | "symlink" | "fifo" | "socket" | "character" | "block";
+
+interface Part {
+  readonly piece: Buffer;
+  /** Of the whole file, as far as it says so. */
+  readonly size: number;
+}
 
 export class Files {
   readonly #sandbox: Sandbox;
@@ -32,30 +36,36 @@ export class Files {
 
   /** A file's beginning. */
   async head(path: string, bytes: number, signal?: AbortSignal): Promise<Buffer> {
-    return this.#part(path, 0, bytes, signal);
+    return (await this.#part(path, 0, bytes, signal)).piece;
   }
 
   /** A file, piece by piece; the next is asked for when one is taken, so none waits in memory. */
   async *pieces(path: string, signal?: AbortSignal): AsyncGenerator<Buffer> {
     for (let offset = 0; ; ) {
-      const piece = await this.#part(path, offset, MOST_BYTES, signal);
+      const { piece, size } = await this.#part(path, offset, MOST_BYTES, signal);
       if (piece.length === 0) return;
       yield piece;
       offset += piece.length;
+      // Files of /proc have no size: there only the next piece tells.
+      if (size > 0 && offset >= size) return;
     }
   }
 
   async write(path: string, content: Buffer, signal?: AbortSignal): Promise<void> {
-    const first = content.subarray(0, MOST_BYTES);
-    if (first.length === content.length) {
-      await this.#call("writeFile", { path }, path, { body: first, signal });
-      return;
-    }
-    await this.#call("writeFile", { path, more: true }, path, { upload: once(content), signal });
+    const body = content.subarray(0, MOST_BYTES);
+    const rest = content.subarray(body.length);
+    if (rest.length === 0) await this.#call("writeFile", { path }, path, { body, signal });
+    else await this.#call("writeFile", { path, more: true }, path, { body, upload: [rest], signal });
   }
 
-  async writeFrom(path: string, source: Readable): Promise<void> {
-    await this.#call("writeFile", { path, more: true, mode: 0o600 }, path, { upload: source as AsyncIterable<Uint8Array> });
+  /** A new file that nobody else may read, with what the stream yields. */
+  async writeFrom(path: string, source: AsyncIterable<Buffer>): Promise<void> {
+    const pieces = source[Symbol.asyncIterator]();
+    // The request carries a piece already.
+    const { value: body, done } = await pieces.next();
+    const rest = { [Symbol.asyncIterator]: () => pieces };
+    const more = done ? {} : { body, upload: rest };
+    await this.#call("writeFile", { path, more: !done, mode: 0o600 }, path, more);
   }
 
   async makeDirectory(path: string): Promise<void> {
@@ -98,15 +108,16 @@ export class Files {
     }
   }
 
-  async #part(path: string, offset: number, length: number, signal?: AbortSignal): Promise<Buffer> {
+  async #part(path: string, offset: number, length: number, signal?: AbortSignal): Promise<Part> {
     const pieces: Buffer[] = [];
     let held = 0;
     const onData = (_stream: string, bytes: Buffer) => {
       held += bytes.length;
       if (held <= length) pieces.push(bytes);
     };
-    const { body } = await this.#call("readFile", { path, offset, length }, path, { onData, signal });
-    return Buffer.concat([...pieces, body]).subarray(0, length);
+    const { result, body } = await this.#call("readFile", { path, offset, length }, path, { onData, signal });
+    const size = typeof result["size"] === "number" ? result["size"] : 0;
+    return { piece: Buffer.concat([...pieces, body]).subarray(0, length), size };
   }
 
   async #call(method: string, params: Record<string, unknown>, path: string, options = {}) {
@@ -121,8 +132,3 @@ export class Files {
     }
   }
 }
-
-async function* once(content: Buffer): AsyncGenerator<Buffer> {
-  yield content;
-}
-

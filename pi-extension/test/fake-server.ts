@@ -156,6 +156,7 @@ export class FakeServer {
     };
     if (!more) return done(body);
     this.#uploads.set(id, { pieces: [body], done });
+    if (body.length > 0) this.notify("taken", { id, bytes: body.length });
   }
 
   #uploaded(id: number, last: boolean, body: Buffer): void {
