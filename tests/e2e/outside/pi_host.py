@@ -17,6 +17,7 @@ PI_HOST in the environment is a JSON object:
         abort, TOOL, ARGUMENTS a prompt of one call, aborted once it has yielded output
         session                another session in the place of this one
         close                  the end of pi's input; its exit code
+    before      a command of the host's, before pi is started
     hidden      programs that are not to be found
     first       the flags come before the extension
 
@@ -27,6 +28,7 @@ has said, the footer's lines, what the canary has seen of pi's own process, what
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import http.server
 import io
 import json
@@ -229,8 +231,14 @@ def begin(pi: Pi, step: list[Any]) -> Any:
         return lambda: closed(pi)
     if kind == "parallel":
         begun = [begin(pi, one) for one in rest[0]]
-        return lambda: [end() for end in begun]
+        return lambda: all_of(begun)
     return lambda: shell(pi, rest[0])
+
+
+def all_of(begun: list[Any]) -> list[Any]:
+    """The outcomes of steps that go on at once."""
+    with concurrent.futures.ThreadPoolExecutor(len(begun)) as pool:
+        return list(pool.map(lambda end: end(), begun))
 
 
 def results(pi: Pi, start: int) -> list[dict[str, Any]]:
@@ -323,6 +331,7 @@ def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     node, program = host_pi()
+    subprocess.run(("sh", "-c", ASKED.get("before", "true")), check=True)
     argv = [node, program, *prepare(server.server_port)]
     log = f"{HOME}/canary.log"
     own = {"CANARY_LOG": log, "CANARY_WORD": WORD, "NODE_OPTIONS": f"--require={HOME}/canary.cjs", "PI_OFFLINE": "1"}
