@@ -214,7 +214,8 @@ class Server:
         try:
             writing.add(data)
             if not is_last:
-                self._notify("taken", {"id": number, "bytes": len(data)})
+                if data:
+                    self._notify("taken", {"id": number, "bytes": len(data)})
                 return
             result = writing.commit()
         except OSError as error:

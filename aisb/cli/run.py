@@ -478,13 +478,15 @@ def _configs(mounts: tuple[Placed, ...]) -> list[str]:
 def question_of(request: Request, sources: Sources, project: str, network: str) -> Question:
     """What decides the plan of this request."""
     network = request.gate_network or network
+    # Of a served sandbox nothing stays.
+    is_ephemeral = request.serves or request.has("ephemeral-home")
     return look_around(
         request.wanted,
         sources,
         project=project,
         network=network,
         ca_origin=request.origin("ca-bundle"),
-        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
+        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if is_ephemeral else None,
     )
 
 

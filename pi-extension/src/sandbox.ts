@@ -6,7 +6,7 @@
 
 import { type Answer, type CallOptions, Client, type End } from "./client.ts";
 import { CallError, NO_SANDBOX, NoSandboxError } from "./errors.ts";
-import { type Header, ProtocolError } from "./frames.ts";
+import { type Header, isObject, ProtocolError } from "./frames.ts";
 import { type Hello, readHello } from "./hello.ts";
 import type { Session } from "./program.ts";
 import { oneLine } from "./words.ts";
@@ -165,6 +165,8 @@ export class Sandbox {
     const state = params["state"];
     if (state !== "restarting" && state !== "ready" && state !== "dead") return;
     if (state === "restarting") this.#restarted = true;
+    // The new one is a run of its own.
+    if (isObject(params["hello"])) this.#hello = readHello(params["hello"]);
     if (this.#state !== "dead") this.#set(state, oneLine(String(params["reason"] ?? "")));
   }
 

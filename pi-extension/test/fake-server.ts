@@ -25,6 +25,24 @@ export interface Command {
   readonly cancelled: Promise<void>;
 }
 
+const HELLO = {
+  protocol: 1,
+  aisb: "0.1.0",
+  run: "3f2a19bc",
+  container: "aisb-run-3f2a19bc",
+  image: "aisb-sandbox:1",
+  user: "user",
+  home: "/home/sandbox",
+  cwd: PROJECT,
+  project: PROJECT,
+  mounts: [{ source: PROJECT, target: PROJECT, readOnly: false }],
+  protected: [],
+  masked: [],
+  policy: { net: "none", allow: [], gate: null },
+  limits: {},
+  startMs: 1,
+};
+
 type Handler = (request: Request, server: FakeServer) => void;
 
 export class FakeServer {
@@ -54,24 +72,12 @@ export class FakeServer {
   }
 
   hello(changes: Record<string, unknown> = {}): this {
-    const params = {
-      protocol: 1,
-      aisb: "0.1.0",
-      run: "3f2a19bc",
-      container: "aisb-run-3f2a19bc",
-      image: "aisb-sandbox:1",
-      user: "user",
-      home: "/home/sandbox",
-      cwd: PROJECT,
-      project: PROJECT,
-      mounts: [{ source: PROJECT, target: PROJECT, readOnly: false }],
-      protected: [],
-      masked: [],
-      policy: { net: "none", allow: [], gate: null },
-      limits: {},
-      startMs: 1,
-    };
-    return this.notify("hello", { ...params, ...changes });
+    return this.notify("hello", { ...HELLO, ...changes });
+  }
+
+  /** The sandbox is there again: another run. */
+  again(changes: Record<string, unknown>): this {
+    return this.notify("sandbox", { state: "ready", reason: "", hello: { ...HELLO, ...changes } });
   }
 
   notify(method: string, params: Record<string, unknown>, body?: Buffer): this {

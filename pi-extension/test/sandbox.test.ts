@@ -96,8 +96,9 @@ test("a container that died is waited for", async () => {
   const call = sandbox.call("exec", { command: ["x"] });
   await turns();
   expect(first.server.requests).toEqual([]);
-  first.server.notify("sandbox", { state: "ready", reason: "" });
+  first.server.again({ run: "22222222" });
   await call;
+  expect(sandbox.hello?.run).toBe("22222222");
   first.server.notify("sandbox", { state: "dead", reason: "killed again" });
   await turns();
   await expect(sandbox.call("exec", {})).rejects.toThrow("killed again");
