@@ -20,6 +20,7 @@ from aisb.cli.run import (
     wishes_of,
     with_injections,
     with_proxy,
+    without_entries,
 )
 from aisb.domain.options import PREVIEWS
 from aisb.domain.trust import PROJECT_DIRECTORY
@@ -58,7 +59,7 @@ def preview(split: Split, asked: Request) -> int:
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(split, os.environ, sources.layers, sources.variables)
+    request = without_entries(read_request(split, os.environ, sources.layers, sources.variables), sources)
     for note in request.notes:
         say(note)
     variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}

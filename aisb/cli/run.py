@@ -14,6 +14,7 @@ from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.harnesses import HARNESSES
 from aisb.domain.mounts import check_target
 from aisb.domain.net import FULL, PINNED
+from aisb.domain.net import NONE as NO_NET
 from aisb.domain.options import PREVIEWS
 from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
 from aisb.domain.protected import relative_to
@@ -120,6 +121,7 @@ def run(
     on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
     request = read_request(split, os.environ, sources.layers, sources.variables)
+    request = without_entries(request, sources)
     _be_strict(split, request)
     for note in request.notes:
         say(note)
@@ -136,6 +138,19 @@ class Hooks(NamedTuple):
 
     on_end: Callable[[Done], None]
     service: Service | None
+
+
+def without_entries(request: Request, sources: Sources) -> Request:
+    """
+    The same request; of a served sandbox for which nobody named an entry or a mode, one without a network.
+
+    Its client says which that is: there is no command yet that could not do its work.
+    """
+    wanted = request.wanted
+    is_said = "net" in request.origins or wanted.no_gate or wanted.proxy
+    if not request.serves or is_said or wanted.allow or sources.allow_files or sources.policy_files:
+        return request
+    return request._replace(wanted=wanted._replace(net=NO_NET))
 
 
 def wish_of(request: Request, project: str) -> Wish:

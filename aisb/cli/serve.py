@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aisb.cli.splitter import Split
+    from aisb.effects.decisions import News
     from aisb.effects.session import Session
 
 
@@ -42,8 +43,8 @@ def _own(session: Session, method: str, params: dict[str, object]) -> dict[str, 
     return say_entry(session, method, str(params["entry"]), seconds if isinstance(seconds, int) else 0)
 
 
-def _watch(session: Session, tell: Callable[[dict[str, object]], None], ended: threading.Event) -> None:
+def _watch(session: Session, tell: Callable[[News], None], ended: threading.Event) -> None:
     """Tell what the gate decides, while it does."""
-    from aisb.effects.denials import follow_denials
+    from aisb.effects.decisions import follow_decisions
 
-    follow_denials(session, tell, ended)
+    follow_decisions(session, tell, ended)

@@ -148,6 +148,7 @@ CALLS: Mapping[str, Call] = {
 # Those that aisb answers itself.
 OWN: Mapping[str, Call] = {
     "status": Call(params={}),
+    "watch": Call(params={"allowed": _FLAG}),
     "allow": Call(params={"entry": _ENTRY, "seconds": _number(1, _MOST_SECONDS, needed=False)}),
     "deny": Call(params={"entry": _ENTRY, "seconds": _number(1, _MOST_SECONDS, needed=False)}),
 }

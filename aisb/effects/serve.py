@@ -38,6 +38,7 @@ from aisb.errors import AisbError, Unavailable, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from aisb.effects.decisions import News
     from aisb.effects.session import Session
     from aisb.effects.supervise import Outcome
 
@@ -81,7 +82,7 @@ class Service:
     def __init__(
         self,
         own: Callable[[Session, str, dict[str, object]], dict[str, object]],
-        watch: Callable[[Session, Callable[[dict[str, object]], None], threading.Event], None],
+        watch: Callable[[Session, Callable[[News], None], threading.Event], None],
         source: int = 0,
         target: int = 1,
     ) -> None:
@@ -105,6 +106,7 @@ class Service:
         self._is_reading = False
         self._sandbox_ended = threading.Event()
         self._counts = {"allowed": 0, "denied": 0}
+        self._tells_allowed = False
 
     # --- the main thread's part -------------------------------------------------------------------
 
@@ -220,6 +222,9 @@ class Service:
     def _answer(self, ask: Ask) -> None:
         if ask.method == "status":
             self._say(self._exchange.own(ask.number, self._status()))
+        elif ask.method == "watch":
+            self._tells_allowed = bool(ask.params["allowed"])
+            self._say(self._exchange.own(ask.number, {}))
         else:
             self._start(lambda: self._ask(ask))
 
@@ -318,14 +323,14 @@ class Service:
         policy = self._hello.get("policy")
         return isinstance(policy, dict) and bool(policy.get("gate"))
 
-    def _note(self, params: dict[str, object]) -> None:
-        """What the gate has decided: a count, or a denial to be told."""
+    def _note(self, news: News) -> None:
+        """What the gate has decided."""
         with self._lock:
-            for name in self._counts:
-                count = params.get(name)
-                self._counts[name] += count if isinstance(count, int) else 0
-            if "host" in params and not self._is_over.is_set():
-                self._say(said("denied", {key: value for key, value in params.items() if key not in self._counts}))
+            self._counts["allowed"] += news.allowed
+            self._counts["denied"] += news.denied
+            for method, params in news.told:
+                if (method == "denied" or self._tells_allowed) and not self._is_over.is_set():
+                    self._say(said(method, params))
 
     def _change(self, state: str, reason: str) -> None:
         with self._lock:
