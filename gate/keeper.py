@@ -33,6 +33,7 @@ _FIRST_OTHER = 5
 _MOST_DESCRIPTORS = 65536
 _MOST_ROUNDS = 20
 _AGAIN_SECONDS = 0.05
+_AGAIN_MILLISECONDS = 50
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -181,13 +182,42 @@ class _Keeper:
         os.read(self._woken, 4096)
 
 
-def offspring() -> list[int]:
-    """Every process below this one."""
+def end_with(life: int) -> None:
+    """
+    Have a child of ours kill all of our offspring, whatever we become, as soon as the pipe `life` ends.
+
+    Whoever has the other end outside was killed, or told to end: what it began in here is not to outlive it.
+    """
+    ours = os.getpid()
+    if os.fork():
+        os.close(life)
+        return
+    try:
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)
+        poll = select.poll()
+        us = os.pidfd_open(ours)
+        poll.register(us, select.POLLIN)
+        poll.register(life, select.POLLIN)
+        while us not in (ready := dict(poll.poll(_AGAIN_MILLISECONDS if life < 0 else None))):
+            if life in ready:
+                poll.unregister(life)
+                life = -1
+            # Again and again, until it has noticed that nobody is left.
+            for process in offspring(ours):
+                if process != os.getpid():
+                    _kill(process, _signal.SIGKILL)
+    finally:
+        os._exit(0)
+
+
+def offspring(above: int = 0) -> list[int]:
+    """Every process below that one, or below this one."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (parent := _parent(name)):
             children.setdefault(parent, []).append(int(name))
-    found = children.get(os.getpid(), [])
+    found = children.get(above or os.getpid(), [])
     for process in found:
         found.extend(children.get(process, []))
     return found

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 VARIABLES = 3
 PHASES = 4
+# Of a later command: a pipe that ends with the aisb that asked for it.
+LIFE = 5
 
 REFUSED = 77
 NOT_EXECUTABLE = 126
@@ -318,9 +320,16 @@ def become(init: str, command: list[bytes], environment: dict[bytes, bytes]) -> 
     """
     os.close(VARIABLES)
     os.close(PHASES)
+    flags = [b"-g"]
+    if os.getpid() != 1:
+        # A later command: the first process is nobody's whom we could ask to take in its orphans.
+        from gate.keeper import end_with
+
+        flags.append(b"-s")
+        end_with(LIFE)
     restore_signals()
     try:
-        os.execve(init, [b"tini", b"-g", b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
+        os.execve(init, [b"tini", *flags, b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
     except OSError as error:
         _say(command[0], error.strerror or "cannot be run")
         os._exit(NOT_EXECUTABLE)

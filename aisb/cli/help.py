@@ -34,7 +34,7 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           trust        look at a project's .ai-sandbox, and let it count
           policy       what may be reached: policy check TARGET, policy show
           logs, learn  what a run was allowed and refused; what a command needs
-          allow, deny  change what a running sandbox may reach
+          allow, deny  change what a running sandbox may reach; ps, exec, stop
 images:   build        build what is missing of the two images
 about:    version      aisb's version
 

@@ -9,7 +9,24 @@ from aisb import __version__
 from aisb.cli.output import answer, say
 from aisb.errors import AisbError, Unwritable
 
-VERBS = frozenset({"run", "allow", "build", "deny", "init", "learn", "logs", "policy", "serve", "trust", "version"})
+VERBS = frozenset(
+    {
+        "run",
+        "allow",
+        "build",
+        "deny",
+        "exec",
+        "init",
+        "learn",
+        "logs",
+        "policy",
+        "ps",
+        "serve",
+        "stop",
+        "trust",
+        "version",
+    }
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -63,6 +80,10 @@ def _dispatch(arguments: list[str]) -> int:
         from aisb.cli.serve import serve
 
         return serve(taken, VERBS)
+    if taken.verb == "exec":
+        from aisb.cli.runs import exec_verb
+
+        return exec_verb(taken.rest)
     if taken.verb == "run":
         from aisb.cli.run import run
 

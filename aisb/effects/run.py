@@ -327,7 +327,9 @@ def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
     """What the record of a run and other runs need to know and its sandbox need not."""
     writable = [root.source for root in writable_roots(job)]
     roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
-    return roots | ({ABOUT: about(run, job.project), ORIGINS: plan.origins} if plan.origins else {})
+    command = "serve" if job.service else job.command[0]
+    origins = {ORIGINS: plan.origins} if plan.origins else {}
+    return roots | {ABOUT: about(run, job.project, command)} | origins
 
 
 def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str, str]:

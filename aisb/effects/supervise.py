@@ -163,6 +163,27 @@ def run_attached(
     return sandbox.outcome(status)
 
 
+def run_beside(argv: tuple[str, ...], variables: int) -> Outcome:
+    """
+    Run a later command of a sandbox on this terminal to its end.
+
+    What it began in there ends with it, or with us: a pipe that only we have the other end of says so.
+    """
+    phases, theirs = os.pipe2(os.O_CLOEXEC)
+    life, ours = os.pipe2(os.O_CLOEXEC)
+    with terminal_kept():
+        child = spawn(argv, {3: variables, 4: theirs, 5: life}, {})
+        for descriptor in (theirs, life):
+            os.close(descriptor)
+        status = os.waitpid(child, 0)[1]
+    os.close(ours)
+    lines = Lines()
+    while _drain(phases, lines):
+        pass
+    os.close(phases)
+    return Outcome(_exit_status(status), lines.phases, lines.refusal)
+
+
 class _Sandbox:
     """A running podman, and all that may be heard of it meanwhile."""
 

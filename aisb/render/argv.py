@@ -119,6 +119,26 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def exec_argv(podman: str, run: str, workdir: str, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
+    """The command line of a later command of a sandbox: root for as long as it takes to drop it, as at the start."""
+    return (
+        "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
+        podman, "exec",
+        "--detach-keys=",
+        "--user", "0",
+        "--preserve-fds", "3",
+        "--workdir", workdir,
+        "--interactive",
+        *(("--tty",) if terminal else ()),
+        container_name(run),
+        "/usr/bin/setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+        "--no-new-privs", "--",
+        "/usr/bin/python3", "-I", "-S", "-c",
+        "import sys; sys.path.insert(0, '/usr/libexec/aisb'); from gate.launcher import main; main()",
+        *command,
+    )  # fmt: skip
+
+
 def container_name(run: str) -> str:
     """The container's name for a run."""
     return f"aisb-run-{run}"

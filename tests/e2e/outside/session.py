@@ -77,7 +77,7 @@ class Session:
         self.next = 1
         self.lock = threading.Lock()
         self.errors = ""
-        self.threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
+        self.threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_errors)]
         for thread in self.threads:
             thread.start()
         self.greeted.wait()
