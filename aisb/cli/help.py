@@ -29,12 +29,12 @@ usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
 Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
-run:      run          the agent or a command (the default; aisb run --help)
+run:      run, serve   a command (the default: aisb run --help); what is asked
 policy:   init         write .ai-sandbox/allow for the project that is here
           trust        look at a project's .ai-sandbox, and let it count
           policy       what may be reached: policy check TARGET, policy show
           logs, learn  what a run was allowed and refused; what a command needs
-          allow, deny  change what a running sandbox may reach
+          allow, deny  change what a running sandbox may reach; ps, exec, stop
 images:   build, update, inspect   the two images: built, renewed, looked at
 machine:  doctor, gate, clean  will a run work; the gates; what no run needs
 
@@ -45,7 +45,7 @@ run unprotected. Where aisb cannot enforce, it does not run.
 
 def print_help(verb: list[str]) -> int:
     """Print the screen, or the flags of a verb that runs something, on stdout."""
-    texts = {"run": run_help, "learn": learn_help}
+    texts = {"run": run_help, "learn": learn_help, "serve": serve_help}
     answer(texts[verb[0]]() if verb and verb[0] in texts else _SCREEN)
     return 0
 
@@ -62,6 +62,20 @@ def learn_help() -> str:
         flags,
         (),
         ("--", "COMMAND", "ARG*"),
+    )
+    return f"{text}\n"
+
+
+def serve_help() -> str:
+    """What it is for; its flags are those of a run."""
+    text = verb_help(
+        "serve",
+        "Start a sandbox for the program on stdin and stdout, which says what is to be\n"
+        "done in it, and end it with that program. What both say is written down in\n"
+        "docs/session-protocol.md. The project is mounted at its own path. The flags are\n"
+        "those of a run: aisb run --help",
+        [("--help", BY_FLAG["--help"].help)],
+        (),
     )
     return f"{text}\n"
 

@@ -412,6 +412,29 @@ def trust(
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
+def ps(
+    json: bool = typer.Option(False, "--json", help="a JSON object for each, one a line"),
+) -> None:
+    """The runs that go on, the oldest first."""
+    from aisb.cli.runs import ps_verb
+
+    ps_verb(as_json=json)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def stop(
+    run: str = typer.Argument(
+        "", metavar="[RUN]", help="a run's id or its beginning (default: the project's only one)"
+    ),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+) -> int:
+    """End a run, and wait until nothing is left of it."""
+    from aisb.cli.runs import stop_verb
+
+    return stop_verb(run, project)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
 def logs(
     run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
     follow: bool = typer.Option(False, "--follow", "-f", help="go on until the run ends"),

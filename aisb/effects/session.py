@@ -103,6 +103,12 @@ def _unreadable(path: str, error: OSError) -> Unavailable:
     return Unavailable(f"{path}, of the runs that go on, cannot be read: {error.strerror}", hint)
 
 
+def owner_of(session: Session) -> int:
+    """The process whose run it is; 0 where that is gone."""
+    owner = (read_if_there(f"{session.path}/owner") or b"").decode("ascii", "replace").split()
+    return 0 if len(owner) != 3 or _is_orphan(f"{session.path}/owner") else int(owner[0])
+
+
 def is_over(session: Session) -> bool:
     """Whether the run's directory is gone, or its aisb."""
     return not os.path.exists(f"{session.path}/owner") or _is_orphan(f"{session.path}/owner")

@@ -4,7 +4,7 @@
 # The words that come first: verbs, or those below the verb $1.
 _aisb_words() {
 	case $1 in
-	'') echo allow build clean deny doctor gate init inspect learn logs policy run trust update version ;;
+	'') echo allow build clean deny doctor gate init inspect learn logs policy ps run stop trust update version ;;
 	gate) echo down logs status up ;;
 	policy) echo check presets show ;;
 	esac
@@ -29,7 +29,9 @@ _aisb_flags() {
 	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
 	'policy presets') echo --base-image --install --harness --help ;;
 	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --help ;;
+	ps) echo --json --help ;;
 	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	stop) echo --project --help ;;
 	trust) echo --project --show --revoke --env-file --help ;;
 	update) echo --check --json --rollback --base-image --install --customize --harness --node --node-source --ca-bundle --pull --trace --quiet --help ;;
 	version) echo --help ;;

@@ -1,0 +1,58 @@
+"""`aisb exec`, `ps` and `stop`: one more command in a sandbox that runs, and its end from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.e2e.test_serve import session
+
+if TYPE_CHECKING:
+    from tests.e2e.lab import Lab
+
+BESIDE = r"""
+import signal
+def aisb(*words, stdin=b"", env=None):
+    done = subprocess.run(["aisb", *words], input=stdin, capture_output=True, env=os.environ | (env or {}))
+    return done.returncode, done.stdout.decode("latin-1"), done.stderr.decode()
+s = Session("--net", "none", "-q")
+run = s.hello["run"]; here = os.getcwd()
+os.makedirs("sub")
+wanted = ("Uid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+text = aisb("exec", run, "--", "cat", "/proc/self/status")[1]
+status = {line.split(":")[0]: line.split(":")[1].strip() for line in text.splitlines()}
+# What a later command began ends with its aisb, in whatever session it is.
+killed = {}
+for how in ("SIGKILL", "SIGTERM", "SIGINT"):
+    begun = subprocess.Popen(["aisb", "exec", run, "--", "sh", "-c", "setsid sleep 7301 & echo up; trap '' TERM INT; while :; do sleep 7301; done"],
+                             stdout=subprocess.PIPE)
+    begun.stdout.readline(); begun.send_signal(getattr(signal, how)); begun.wait()
+    while subprocess.run(["pgrep", "-xf", "sleep 7301"], capture_output=True).stdout: time.sleep(0.05)
+    killed[how] = True
+listed = json.loads(aisb("ps", "--json")[1])
+shown = aisb("ps")[1].split()
+found = dict(
+    bytes=aisb("exec", run[:4], "--", "cat", stdin=bytes(range(256)) * 4000)[1] == bytes(range(256)).decode("latin-1") * 4000,
+    code=aisb("exec", ".", "--", "sh", "-c", "exit 7")[0], missing=aisb("exec", run, "--", "no-such")[0],
+    cwd=[aisb("exec", run, *flags, "--", "pwd")[1] for flags in ((), ("--cwd", "sub"), ("--cwd=/tmp",))] == [here + "\n", here + "/sub\n", "/tmp\n"],
+    env=aisb("exec", run, "--env", "A_KEY", "--env", "B=c", "--", "sh", "-c", "echo $A_KEY $B $USER $HOME", env={"A_KEY": "s3cret"})[1].split()[0::2],
+    inspected="s3cret" in subprocess.run(["podman", "inspect", "aisb-run-" + run], capture_output=True, text=True).stdout,
+    dropped=[status[name] for name in wanted], spaces=aisb("exec", run, "--", "unshare", "-Urn", "true")[0] != 0,
+    killed=killed, listed=[listed["run"] == run, listed["project"] == here, listed["command"]], shown=[shown[0] == run, shown[2]],
+    usage=[aisb(*words)[0] for words in (("exec", run), ("exec", "--", "true"), ("exec", "ffffffff", "--", "true"), ("exec", run, "--x", "--", "y"))],
+    both=s.sh("echo still").stdout,
+)
+tty = subprocess.run(["script", "-qec", f"aisb exec --tty {run} -- sh -c 'test -t 0 && test -t 1 && echo a tty'", "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+stopped = aisb("stop", run)
+report(**found, tty=tty.endswith("a tty\n"), stopped=stopped[0], end=s.wait_for_end(), again=aisb("stop", run)[0], none=aisb("ps")[1], left=left())
+"""
+
+
+def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
+    """A47, A48: the same drop, its variables by a memory file, and nothing of it outlives its aisb."""
+    dropped = ["1000\t1000\t1000\t1000", "", *["0" * 16] * 5, "1", "2"]
+    assert session(lab, BESIDE) == {
+        "bytes": True, "code": 7, "missing": 127, "cwd": True, "env": ["s3cret", "aisb-lab"], "inspected": False, "dropped": dropped,
+        "spaces": True, "killed": {"SIGKILL": True, "SIGTERM": True, "SIGINT": True}, "listed": [True, True, "serve"],
+        "shown": [True, "serve"], "usage": [2, 2, 2, 2], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
+        "none": "", "left": [],
+    }  # fmt: skip
