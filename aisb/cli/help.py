@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
-from aisb.domain.options import BY_FLAG, CONFIGURABLE, FLAG, LEARN_OPTIONS, OPTIONS
+from aisb.domain.options import BY_FLAG, CONFIGURABLE, EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aisb.domain.options import Option
 
 _WIDTH = 80
 _COLUMN = 27
@@ -45,21 +47,38 @@ run unprotected. Where aisb cannot enforce, it does not run.
 
 def print_help(verb: list[str]) -> int:
     """Print the screen, or the flags of a verb that runs something, on stdout."""
-    texts = {"run": run_help, "learn": learn_help, "serve": serve_help}
+    texts = {"run": run_help, "learn": learn_help, "serve": serve_help, "exec": exec_help}
     answer(texts[verb[0]]() if verb and verb[0] in texts else _SCREEN)
     return 0
 
 
+def exec_help() -> str:
+    """The flags of `exec`."""
+    text = verb_help(
+        "exec",
+        "Run one more command in a sandbox that runs, as any command of it; aisb's exit\n"
+        "code is the command's. RUN is a run's id or its beginning, or . for the one of\n"
+        "the project that is here",
+        _flags_of(EXEC_OPTIONS),
+        (),
+        ("RUN", "--", "COMMAND", "ARG*"),
+    )
+    return f"{text}\n"
+
+
+def _flags_of(options: Iterable[Option]) -> list[tuple[str, str]]:
+    shown = (*options, BY_FLAG["--help"])
+    return [(f"--{option.name} {option.metavar}".rstrip(), option.help) for option in shown]
+
+
 def learn_help() -> str:
     """The flags that only `learn` has."""
-    options = (*LEARN_OPTIONS, BY_FLAG["--help"])
-    flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in options)
     text = verb_help(
         "learn",
         "Run a command with everything public open on ports 80 and 443, and propose the\n"
         "list that it needs. Nothing of it takes effect by itself. The flags are these\n"
         "and those of a run: aisb run --help",
-        flags,
+        _flags_of(LEARN_OPTIONS),
         (),
         ("--", "COMMAND", "ARG*"),
     )

@@ -44,6 +44,10 @@ class _Wish(NamedTuple):
 
 def exec_verb(words: tuple[str, ...]) -> int:
     """Run one more command in a sandbox that runs, as any command of it; its exit code."""
+    if {"--help", "-h"} & set(words[: words.index("--")] if "--" in words else words):
+        from aisb.cli.help import print_help
+
+        return print_help(["exec"])
     wish = _parsed(list(words))
     where = directories(os.environ)
     session = _need(where, wish.run, ".")

@@ -192,6 +192,13 @@ LEARN_OPTIONS = (
     Option("yes", FLAG, "", "pass in what --env names, though everything public can be reached", LEARN),
 )
 
+# Of `aisb exec`, which has none of those of a run.
+EXEC_OPTIONS = (
+    Option("tty", FLAG, "", "give the command a terminal", INSIDE),
+    Option("cwd", VALUE, DIRECTORY, "where it starts, in the sandbox (default: the project)", INSIDE),
+    Option("env", LIST, "NAME", "pass this variable in as well; also NEW=@OLD, NAME=VALUE; adds up", INSIDE),
+)
+
 CONFIGURABLE = {option.name: option for option in OPTIONS if "config" in option.layers}
 BY_FLAG = {f"--{option.name}": option for option in OPTIONS}
 LEARN_BY_FLAG = {f"--{option.name}": option for option in LEARN_OPTIONS}
