@@ -206,8 +206,12 @@ def left() -> list[str]:
     )
     found = [subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split() for argv in asked]
     parents = [f"{RUNTIME}/r", *(f"{RUNTIME}/g/{gate}/r" for gate in names(f"{RUNTIME}/g"))]
-    unnamed = [name for name in found[1] if not name.startswith("aisb-home-")]
-    return [*found[0], *unnamed, *(name for parent in parents for name in names(parent))]
+    return [*found[0], *(set(found[1]) - VOLUMES), *(name for parent in parents for name in names(parent))]
+
+
+VOLUMES = set(
+    subprocess.run(("podman", "volume", "ls", "-q"), capture_output=True, text=True, check=False).stdout.split()
+)
 
 
 def report(**found: Any) -> None:
