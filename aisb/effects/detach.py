@@ -21,7 +21,8 @@ def detached(run: Callable[[Callable[[str], None]], int], answer: Callable[[str]
     if child:
         os.close(told)
         with os.fdopen(heard) as file:
-            text = file.read()
+            # Not to its end: our guardian has the pipe as well.
+            text = file.readline()
         if not text:
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         answer(text)

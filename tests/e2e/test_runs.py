@@ -63,17 +63,17 @@ def aisb(*words):
     done = subprocess.run(["aisb", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 text = 'echo begun >begun; read x && echo read; while [ ! -e stop ]; do sleep 0.05; done; echo over >over'
-code, run, said = aisb("run", "--net", "none", "-q", "--detach", "--", "sh", "-c", text)
+code, run, said = aisb("run", "--net", "none", "-q", "--ephemeral-home", "--detach", "--", "sh", "-c", text)
 run = run.strip()
 inside = aisb("exec", run, "--", "cat", "begun")[1]
 listed = json.loads(aisb("ps", "--json")[1])
 open("stop", "w").close()
 while left(): time.sleep(0.05)
-other = aisb("--net", "none", "-q", "--detach", "--", "sleep", "7401")[1].strip()
+other = aisb("--net", "none", "-q", "--ephemeral-home", "--detach", "--", "sleep", "7401")[1].strip()
 stopped = aisb("stop", other)[0]
 gone = subprocess.run(["pgrep", "-xf", "sleep 7401"], capture_output=True, text=True).stdout
 report(code=code, id=len(run), said=said, inside=inside, listed=[listed["run"] == run, listed["command"]], over=open("over").read(),
-       stopped=stopped, gone=gone, missing=[aisb("--detach", "--net", "none", "-q", "--", "no-such")[0] in (0, 127),
+       stopped=stopped, gone=gone, missing=[aisb("--detach", "--net", "none", "-q", "--ephemeral-home", "--", "no-such")[0] in (0, 127),
        aisb("--detach", "--allow", "*", "--", "true")[:2]], left=left())
 """
 
