@@ -54,8 +54,10 @@ def measure(calls: int) -> dict[str, float]:
         times["exec"].append(took(session.call, "exec", command=["true"]))
         times["read"].append(took(session.call, "readFile", path="ten"))
         if number % 10 == 0:
-            times["podman exec"].append(took(subprocess.run, [*beside, "true"], **quiet))
-            times["podman read"].append(took(subprocess.run, [*beside, "cat", f"{session.hello['cwd']}/ten"], **quiet))
+            times["podman exec"].append(took(subprocess.run, [*beside, "/usr/bin/true"], **quiet))
+            times["podman read"].append(
+                took(subprocess.run, [*beside, "/usr/bin/cat", f"{session.hello['cwd']}/ten"], **quiet)
+            )
     session.keep = False
     command = ["head", "-c", str(MEGABYTES * 1_000_000), "/dev/zero"]
     rates = [MEGABYTES / took(session.call, "exec", command=command) for _ in range(3)]
