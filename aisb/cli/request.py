@@ -133,6 +133,8 @@ def read_request(
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     if settings >= {"shared-home", "ephemeral-home"}:
         raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
+    if split.verb != "run" and "detach" in settings:
+        raise UsageError(f"aisb {split.verb} has somebody to speak with: --detach is for a run", hint="leave it out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
     no_gate = "no-gate" in settings and scalars[NET].value == ALLOW

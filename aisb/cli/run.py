@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, strange_variables
-from aisb.cli.output import say, write_stderr
+from aisb.cli.output import answer, say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.freshness import parse_freshness
@@ -95,12 +95,14 @@ def run(
     on_project: Callable[[str], None] = lambda _project: None,
     on_end: Callable[[Done], None] = lambda _done: None,
     service: Service | None = None,
+    on_begin: Callable[[str], None] | None = None,
 ) -> int:
     """
     Do what the command line says.
 
     Of a run, not of a preview: `on_project` is called with the project once it is known and before anything is started,
-    `on_end` at the end of the run and before its last words. `service` is who speaks with a tool server.
+    `on_end` at the end of the run and before its last words. `service` is who speaks with a tool server, `on_begin`
+    who is told the run's id when its command begins.
     """
     clock = Clock()
     asked = read_request(split, os.environ)
@@ -114,6 +116,10 @@ def run(
         from aisb.cli.preview import preview
 
         return preview(split, asked)
+    if asked.has("detach") and on_begin is None:
+        from aisb.effects.detach import detached
+
+        return detached(lambda tell: run(split, verbs, on_project, on_end, service, tell), answer)
     need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
@@ -132,14 +138,15 @@ def run(
     for note in sources.notes:
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, Hooks(on_end, service))
+    return _run(request, sources, project, where, runner, clock, Hooks(on_end, service, on_begin))
 
 
 class Hooks(NamedTuple):
-    """What else is to be done: `on_end` and `service` as `run` has them."""
+    """What else is to be done: `on_end`, `service` and `on_begin` as `run` has them."""
 
     on_end: Callable[[Done], None]
     service: Service | None
+    on_begin: Callable[[str], None] | None
 
 
 def without_entries(request: Request, sources: Sources) -> Request:
@@ -244,7 +251,7 @@ def _run(
         for line in () if request.has("quiet") else _more_lines(job, shield, unkept, notes):
             say(line)
 
-    job = job._replace(service=hooks.service)
+    job = job._replace(service=hooks.service, on_begin=hooks.on_begin)
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
     except Unavailable:

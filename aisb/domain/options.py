@@ -175,6 +175,7 @@ OPTIONS = (
     Option("ulimit", LIST, "NAME=SOFT[:HARD]", "as podman has it: nofile=1024:4096; adds up", LIMITS, _CONFIG),
     Option("timeout", VALUE, "TIME", "end the command after 90s, 15m, 2h; aisb ends with 124", LIMITS, _ANYWHERE),
     Option("require-limits", FLAG, "", "refuse to run where one of these cannot be enforced", LIMITS, _ANYWHERE),
+    Option("detach", FLAG, "", "print the run's id and go on without a terminal; see aisb stop", OUTPUT),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),

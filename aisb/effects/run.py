@@ -116,6 +116,8 @@ class Job(NamedTuple):
     target: str = PROJECT_TARGET
     # Who speaks with the command, in the place of our stdin and stdout.
     service: Service | None = None
+    # Who is to be told the run's id when its command begins.
+    on_begin: Callable[[str], None] | None = None
 
 
 class Ended(NamedTuple):
@@ -268,6 +270,7 @@ def _attached(
             job.terminal,
             job.timeout_seconds,
             streams,
+            partial(job.on_begin, session.run) if job.on_begin else None,
         )
         started = time.monotonic()
         with watch:

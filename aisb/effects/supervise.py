@@ -128,6 +128,8 @@ class Wiring(NamedTuple):
     timeout_seconds: int = 0
     # What podman has for stdin and stdout in the place of ours; closed here once it has them.
     streams: tuple[int, int] | None = None
+    # Called when the command begins.
+    on_begin: Callable[[], None] | None = None
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
@@ -201,6 +203,7 @@ class _Sandbox:
         self._pid_file = wiring.pid_file
         # The first process is the command itself, and no init's child.
         self._is_first = wiring.streams is not None
+        self._on_begin = wiring.on_begin
         self._timeout_seconds = wiring.timeout_seconds
         self._time_up: float | None = None
         self._is_late = False
@@ -318,6 +321,8 @@ class _Sandbox:
         """From the command's first moment on: count what it hits, and end it when its time is over."""
         if EXEC in self._lines.phases and not self._is_limited:
             self._is_limited = True
+            if self._on_begin:
+                self._on_begin()
             self._watch.begin(self._job.init)
             if self._timeout_seconds:
                 self._time_up = self._lines.phases[EXEC] + self._timeout_seconds

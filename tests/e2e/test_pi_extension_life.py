@@ -23,23 +23,27 @@ EACH = [
     BASH,
 ]
 FILES = {"read-target.txt": "one\n"}
-# Everything of a run: containers, volumes without a name, directories; those of gates stay, which is theirs to do.
+# Everything of runs: containers, volumes, directories; those of gates stay, which is theirs to do.
 STATE = """
-podman ps -a --format '{{.Names}}' | grep -v gate | sort
-podman volume ls --format '{{.Name}}' | sort
-ls $XDG_RUNTIME_DIR/aisb/r $XDG_RUNTIME_DIR/aisb/g/*/r 2>/dev/null | grep -E '^[0-9a-f]{8}$'
-true
+state() {
+    {
+        podman ps -a --format '{{.Names}}' | grep -v gate
+        podman volume ls --format '{{.Name}}'
+        ls $XDG_RUNTIME_DIR/aisb/r $XDG_RUNTIME_DIR/aisb/g/*/r 2>/dev/null | grep -E '^[0-9a-f]{8}$'
+    } | LC_ALL=C sort
+}
 """
-KEEP = f"state() {{ {STATE} }}; state >~/before"
-# Until nothing of the run is there; else what there is.
+KEEP = f"{STATE} state >~/before"
+# Until nothing is there that was not there before; else what that is. What others left may go meanwhile.
 GONE = f"""
-state() {{ {STATE} }}
-for turn in $(seq 300); do
+{STATE}
+for turn in $(seq 40); do
     state >~/after
-    cmp -s ~/before ~/after && echo gone && exit
-    sleep 0.1
+    LC_ALL=C comm -13 ~/before ~/after >~/new
+    [ -s ~/new ] || exec echo gone
+    sleep 0.2
 done
-diff ~/before ~/after
+cat ~/new
 """
 
 
@@ -112,14 +116,16 @@ def test_killed_without_a_word(lab: Lab, victim: str) -> None:
     """kill -9 of pi takes the sandbox along; kill -9 of aisb too, and pi starts another one (C59)."""
     kill = "kill -9 $PI_PID" if victim == "pi" else "kill -9 $(pgrep -P $PI_PID -f 'aisb serve')"
     steps = [["hear", "tools run in sandbox"], ["tools", [BASH]], ["shell", kill]]
-    after = [["close"], ["shell", GONE]] if victim == "pi" else [["tools", [BASH]], ["close"], ["shell", GONE]]
+    # A call that is on its way when aisb dies fails, and says that it may have been done.
+    again = [["hear", "the sandbox died"], ["tools", [BASH]]] if victim == "aisb" else []
+    after = [*again, ["close"], ["shell", GONE]]
 
     report = host_pi(lab, before=KEEP, steps=[*steps, *after])
 
     assert report["steps"][-1]["out"] == "gone\n"
     assert texts(report["steps"][1]) == ["1000\n"]
     if victim == "aisb":
-        assert texts(report["steps"][3]) == ["1000\n"]
+        assert texts(report["steps"][4]) == ["1000\n"]
 
 
 def test_without_podman_nothing_is_executed(lab: Lab) -> None:
@@ -196,7 +202,10 @@ def test_what_is_outside_is_named(lab: Lab) -> None:
     export default function (pi) {
       const parameters = { type: "object", properties: {} };
       const execute = async () => ({ content: [{ type: "text", text: "on the host" }], details: undefined });
-      for (const name of ["deploy", "read"]) pi.registerTool({ name, label: name, description: name, parameters, execute });
+      const register = (name) => pi.registerTool({ name, label: name, description: name, parameters, execute });
+      register("deploy");
+      // Of two that do so while they are loaded pi refuses to start.
+      pi.on("session_start", () => register("read"));
     }
     """
     files = {"~/other.ts": other, "~/.pi/agent/mcp.json": '{"mcpServers": {"files": {"command": "false"}}}', **FILES}

@@ -56,3 +56,31 @@ def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
         "shown": [True, "serve"], "usage": [2, 2, 2, 2], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
         "none": "", "left": [],
     }  # fmt: skip
+
+
+DETACHED = r"""
+def aisb(*words):
+    done = subprocess.run(["aisb", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+text = 'echo begun >begun; read x && echo read; while [ ! -e stop ]; do sleep 0.05; done; echo over >over'
+code, run, said = aisb("run", "--net", "none", "-q", "--ephemeral-home", "--detach", "--", "sh", "-c", text)
+run = run.strip()
+inside = aisb("exec", run, "--", "cat", "begun")[1]
+listed = json.loads(aisb("ps", "--json")[1])
+open("stop", "w").close()
+while left(): time.sleep(0.05)
+other = aisb("--net", "none", "-q", "--ephemeral-home", "--detach", "--", "sleep", "7401")[1].strip()
+stopped = aisb("stop", other)[0]
+gone = subprocess.run(["pgrep", "-xf", "sleep 7401"], capture_output=True, text=True).stdout
+report(code=code, id=len(run), said=said, inside=inside, listed=[listed["run"] == run, listed["command"]], over=open("over").read(),
+       stopped=stopped, gone=gone, missing=[aisb("--detach", "--net", "none", "-q", "--ephemeral-home", "--", "no-such")[0] in (0, 127),
+       aisb("--detach", "--allow", "*", "--", "true")[:2]], left=left())
+"""
+
+
+def test_a_run_goes_on_without_a_terminal_until_it_ends(lab: Lab) -> None:
+    """Its id is the answer, once its command has begun; what cannot begin says so, with its code."""
+    assert session(lab, DETACHED) == {
+        "code": 0, "id": 8, "said": "", "inside": "begun\n", "listed": [True, "sh"], "over": "over\n", "stopped": 0, "gone": "",
+        "missing": [True, [2, ""]], "left": [],
+    }  # fmt: skip

@@ -200,14 +200,21 @@ def names(directory: str) -> list[str]:
 
 def left() -> list[str]:
     """What there is of sandboxes: containers, directories of runs, volumes without a name."""
-    asked = (
-        ("podman", "ps", "-aq", "--filter", "label=aisb.role=sandbox"),
-        ("podman", "volume", "ls", "-q"),
-    )
-    found = [subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split() for argv in asked]
+    argv = ("podman", "ps", "-aq", "--filter", "label=aisb.role=sandbox")
+    containers = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     parents = [f"{RUNTIME}/r", *(f"{RUNTIME}/g/{gate}/r" for gate in names(f"{RUNTIME}/g"))]
-    unnamed = [name for name in found[1] if not name.startswith("aisb-home-")]
-    return [*found[0], *unnamed, *(name for parent in parents for name in names(parent))]
+    return [*containers, *(volumes() - VOLUMES), *(name for parent in parents for name in names(parent))]
+
+
+def volumes() -> set[str]:
+    """All of them; none where there is no podman."""
+    with contextlib.suppress(OSError):
+        argv = ("podman", "volume", "ls", "-q")
+        return set(subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split())
+    return set()
+
+
+VOLUMES = volumes()
 
 
 def report(**found: Any) -> None:
