@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
-from aisb.cli.output import answer
+from aisb.cli.output import answer, colour
 from aisb.domain.doctor import as_json, exit_code
 from aisb.effects.checks import examine
 from aisb.effects.machine import Machine
@@ -20,6 +19,5 @@ def doctor_verb(*, json_wanted: bool, strict: bool) -> int:
     if json_wanted:
         answer(f"{json.dumps(as_json(findings), indent=2)}\n")
     else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        answer("".join(f"{line}\n" for line in doctor_lines(findings, colour=colour)))
+        answer("".join(f"{line}\n" for line in doctor_lines(findings, colour=colour())))
     return exit_code(findings, strict=strict)

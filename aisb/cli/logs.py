@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.output import answer, answer_some, say
+from aisb.cli.output import answer, answer_some, colour, say
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
 from aisb.effects.records import follow, recorded
 from aisb.effects.situation import need_directory
@@ -107,16 +107,16 @@ def _show(chosen: Recorded, wish: Wish) -> bool:
     lines = _lines(chosen, wish)
     if wish.summary:
         records = (record for _, record in lines)
-        rows = summary_markdown(records) if wish.markdown else summary_lines(records, colour=_colour())
+        rows = summary_markdown(records) if wish.markdown else summary_lines(records, colour=colour())
         answer("".join(f"{row}\n" for row in rows))
         return bool(rows)
     if wish.json:
         return _print(line for line, _ in lines)
     if wish.follow and chosen.session:
-        return _print(log_line(record, _WIDTH_TO_FOLLOW, colour=_colour()) for _, record in lines)
+        return _print(log_line(record, _WIDTH_TO_FOLLOW, colour=colour()) for _, record in lines)
     decisions = [record for _, record in lines]
     width = width_of(decisions)
-    return _print(log_line(record, width, colour=_colour()) for record in decisions)
+    return _print(log_line(record, width, colour=colour()) for record in decisions)
 
 
 def _print(lines: Iterable[str]) -> bool:
@@ -162,7 +162,3 @@ def _wait() -> None:
     output.register(sys.stdout.fileno(), 0)
     if output.poll(_PAUSE_MILLISECONDS):
         raise BrokenPipeError
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -21,6 +21,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def colour() -> bool:
+    """Whether an answer may have colours: on a terminal whose user has not said no (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def answer(text: str) -> None:
     """
     What was asked for, on stdout and out of our hands when this returns.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisb.domain.clean import CONTAINER, Home, Image, Removal, homes_to_remove, images_to_remove
 from aisb.domain.images import GATE, SANDBOX
 from aisb.effects.plan import forget_image
-from aisb.effects.process import Command, run_ok
+from aisb.effects.process import Command, run_json, run_ok
 from aisb.effects.session import living
 from aisb.effects.state import read_if_there
-from aisb.errors import Unavailable
 from aisb.render.clean import removal_argv
 
 if TYPE_CHECKING:
@@ -41,11 +39,8 @@ class Store(NamedTuple):
 
     def listed(self, *words: str) -> list[dict[str, Any]]:
         """What podman lists as JSON. Raises Unavailable for an answer that cannot be read."""
-        command = Command(argv=(self.podman, *words, "--format", "json"), timeout_seconds=_LOOK_SECONDS)
-        try:
-            found = json.loads(run_ok(self.runner, command).stdout or b"[]")
-        except ValueError as error:
-            raise Unavailable(f"{command.as_shell()} said something that aisb cannot read") from error
+        argv = (self.podman, *words, "--format", "json")
+        found = run_json(self.runner, Command(argv=argv, timeout_seconds=_LOOK_SECONDS))
         return [item for item in found or [] if isinstance(item, dict)]
 
 

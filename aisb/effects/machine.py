@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aisb.domain.images import REPOSITORY
 from aisb.effects.host import ask_podman, find_program, refuse_planted
-from aisb.effects.process import SAFE_PATH, Command, run_ok
+from aisb.effects.process import SAFE_PATH, Command, run_json
 from aisb.effects.state import directories, read_if_there
 from aisb.errors import Unavailable
 
@@ -118,10 +117,7 @@ class Machine:
 
     def _json(self, *words: str, what: type) -> Any:  # noqa: ANN401  # JSON of podman's
         command = Command(argv=(self.podman, *words), timeout_seconds=_SECONDS)
-        try:
-            said = json.loads(run_ok(self.runner, command).stdout)
-        except ValueError as error:
-            raise Unavailable(f"{command.as_shell()} said something that aisb cannot read") from error
+        said = run_json(self.runner, command)
         if not isinstance(said, what):
             raise Unavailable(f"{command.as_shell()} said something that aisb cannot read")
         return said

@@ -9,6 +9,7 @@ podman needs, with stdin closed.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import selectors
 import shlex
@@ -17,7 +18,7 @@ import subprocess
 import time
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aisb.errors import CommandError
 
@@ -185,6 +186,15 @@ def run_ok(runner: Runner, command: Command) -> Finished:
     if finished.code not in command.ok:
         raise CommandError(_failure(command, finished), hint=_last_lines(finished.stderr))
     return finished
+
+
+def run_json(runner: Runner, command: Command) -> Any:  # noqa: ANN401  # JSON
+    """What a command says in JSON; silence is an empty list, as of podman. Raises CommandError for anything else."""
+    said = run_ok(runner, command).stdout
+    try:
+        return json.loads(said or b"[]")
+    except ValueError as error:
+        raise CommandError(f"{command.as_shell()} said something that aisb cannot read") from error
 
 
 def _failure(command: Command, finished: Finished) -> str:

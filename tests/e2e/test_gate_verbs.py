@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,10 +73,8 @@ cat out
     assert lab.sinks("request", sink="allowed.test") == []
 
 
-def test_a_gate_that_is_up_beforehand_is_the_runs(lab: Lab) -> None:
-    """By the project's files too, once they are trusted."""
-    result = lab.run("""
-mkdir .ai-sandbox; echo gate-up.test >.ai-sandbox/allow
+UP = """
+mkdir .ai-sandbox; echo $OWN >.ai-sandbox/allow
 aisb gate up --allow allowed.test </dev/null 2>/dev/null; echo $?
 hash=$(aisb trust --show 2>&1 | grep -oE '[0-9a-f]{64}' | head -1)
 aisb gate up --allow allowed.test --trust-once $hash
@@ -83,7 +82,12 @@ aisb gate up --allow allowed.test --trust-once $hash
 aisb --allow allowed.test --trust-once $hash -- true 2>&1 | grep -o 'gate [0-9a-f]* [a-z]*'
 aisb gate down $(aisb gate up --allow allowed.test --trust-once $hash | cut -d' ' -f1) 2>/dev/null
 aisb gate up --allow allowed.test --trust-once $hash | sed 's/^[0-9a-f]* //'
-""")
+"""
+
+
+def test_a_gate_that_is_up_beforehand_is_the_runs(lab: Lab) -> None:
+    """By the project's files too, once they are trusted. No gate of such a policy was there before."""
+    result = lab.run(UP, env={"OWN": f"{secrets.token_hex(8)}.test"})
 
     code, first, second, run, after = result.text.splitlines()
     name = first.removesuffix(" started")
