@@ -97,6 +97,8 @@ _TRACE = cast("bool", typer.Option(False, "--trace", help=_text("trace")))
 _QUIET = cast("bool", typer.Option(False, "--quiet", "-q", help="only errors"))
 
 
+# typer makes a flag of each parameter. Those that say which images are meant are read off the context, with where each
+# was written, by one function for three verbs: hence parameters that their own function does not look at (ARG001).
 def _images(context: typer.Context) -> ImageFlags:
     """What the flags and variables of this command line say of the images."""
     from aisb.cli.images import FLAGS, ImageFlags
@@ -188,15 +190,21 @@ class _Words(TyperGroup):
         return verb_help(f"{verb} WORD", about, [*words, ("--help", BY_FLAG["--help"].help)], ())
 
 
-policy = typer.Typer(
-    cls=_Words,
-    context_settings=_HELP,
-    add_completion=False,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    help="What a run may reach, asked beforehand.",
-)
-app.add_typer(policy, name="policy")
+def _group(name: str, about: str) -> typer.Typer:
+    """A verb with words below it, to which they are added."""
+    group = typer.Typer(
+        cls=_Words,
+        context_settings=_HELP,
+        add_completion=False,
+        no_args_is_help=False,
+        rich_markup_mode=None,
+        help=about,
+    )
+    app.add_typer(group, name=name)
+    return group
+
+
+policy = _group("policy", "What a run may reach, asked beforehand.")
 
 
 def _list_of(name: str) -> list[str]:
@@ -223,15 +231,7 @@ def _values(given: list[str] | str | bool) -> list[str]:
     return [value for value in (given if isinstance(given, list) else [given]) if value]
 
 
-gate = typer.Typer(
-    cls=_Words,
-    context_settings=_HELP,
-    add_completion=False,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    help="The gates of your sandboxes: one for each policy that is in use.",
-)
-app.add_typer(gate, name="gate")
+gate = _group("gate", "The gates of your sandboxes: one for each policy that is in use.")
 _GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as the start of a run shows it")
 
 

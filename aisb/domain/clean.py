@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.images import REPOSITORY
+from aisb.domain.images import is_own, read_label
 from aisb.domain.project import SHARED_HOME
 from aisb.errors import UsageError
 
@@ -62,10 +62,9 @@ def images_to_remove(images: Sequence[Image], used: Collection[str], *, everythi
     """
     The images that nothing needs: of each kind all but the newest two, or with `everything` all.
 
-    `used` are the ids of those that a container has. An image that somebody else built on one of aisb's has its labels,
-    but not its name.
+    `used` are the ids of those that a container has.
     """
-    own = [image for image in images if image.name.rpartition(":")[0] == REPOSITORY.get(image.role)]
+    own = [image for image in images if is_own(image.name, image.role)]
     seen: dict[str, int] = {}
     removals = []
     for image in sorted(own, key=lambda image: image.created, reverse=True):
@@ -78,12 +77,7 @@ def images_to_remove(images: Sequence[Image], used: Collection[str], *, everythi
 
 def kind_of(image: Image) -> str:
     """What two images have in common of which the newer replaces the older: all that a command line decides."""
-    try:
-        inputs = json.loads(image.labels.get("aisb.inputs", ""))
-    except ValueError:
-        inputs = {}
-    if not isinstance(inputs, dict):
-        inputs = {}
+    inputs = read_label(image.labels.get("aisb.inputs", ""))
     deciding = {
         "agent": str(inputs.get("agent", "")).rpartition("@")[0],
         "base": image.labels.get("aisb.base-ref", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisb.domain.harnesses import HARNESSES, PI, Harness
 from aisb.errors import Unavailable, UsageError
@@ -379,6 +379,25 @@ def pins_label(inputs: ImageInputs) -> str:
     """The records that an image was made from: on another machine they are its only ones."""
     base = inputs.base._replace(tried="", held=False)
     return json.dumps({"base": base._asdict(), "node": inputs.node._asdict()}, sort_keys=True, separators=(",", ":"))
+
+
+def is_own(name: str, role: str) -> bool:
+    """Whether an image of that role is aisb's: what somebody has built on one has its labels too, and another name."""
+    return name.rpartition(":")[0] == REPOSITORY.get(role)
+
+
+def parse_label(text: str) -> Any:  # noqa: ANN401  # whatever JSON holds
+    """What a label holds, None for what is no JSON: whoever made the image has written it."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_label(text: str) -> dict[str, Any]:
+    """The object in a label, empty for anything else."""
+    found = parse_label(text)
+    return found if isinstance(found, dict) else {}
 
 
 def _sha256(data: bytes) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aisb.domain.images import SANDBOX
+from aisb.domain.images import SANDBOX, read_label
 from aisb.effects.image_inputs import read_inputs
-from aisb.effects.look import images_labelled, json_label
+from aisb.effects.look import images_labelled
 from aisb.effects.pins import parse_base_pin, parse_node_pin, write_base_pin, write_node_pin
 from aisb.render.images import image_names
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def adopted_inputs(shop: Workshop, spec: ImageSpec) -> ImageInputs | None:
     """The inputs of two images that are there and answer `spec`, put on record; None where there are none."""
     for seen in images_labelled(shop, f"aisb.role={SANDBOX}", f"aisb.base-ref={spec.base.text}"):
-        inputs = _inputs(spec, json_label(seen, "aisb.pins"))
+        inputs = _inputs(spec, read_label(seen.labels.get("aisb.pins", "")))
         if inputs is not None and all(shop.has_image(name) for name in image_names(inputs)):
             write_base_pin(shop.directories.cache, spec.base, inputs.base)
             write_node_pin(shop.directories.cache, spec.platform, inputs.node)

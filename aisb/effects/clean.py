@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aisb.domain.clean import CONTAINER, Home, Image, Removal, homes_to_remove, images_to_remove
+from aisb.domain.clean import CONTAINER, IMAGE, VOLUME, Home, Image, Removal, homes_to_remove, images_to_remove
 from aisb.domain.images import GATE, SANDBOX
 from aisb.effects.plan import forget_image
 from aisb.effects.process import Command, run_json, run_ok
@@ -57,9 +57,9 @@ def find_removals(store: Store, wish: Wish) -> list[Removal]:
 
 def remove(store: Store, removal: Removal) -> str:
     """Take one thing away; "" or why podman would not."""
-    if removal.kind == "image":
+    if removal.kind == IMAGE:
         forget_image(store.directories.cache, removal.name)
-    if removal.kind == "volume":
+    if removal.kind == VOLUME:
         # First: a run that begins now makes it again, with its label.
         _forget_home(store, removal.name)
     said = store.runner.run(Command(argv=removal_argv(store.podman, removal), timeout_seconds=_REMOVE_SECONDS))

@@ -68,12 +68,7 @@ def need_host(
 
     `subordinate_ids` raises where the user has none; `need_subordinate_ids` unless said otherwise.
     """
-    podman = find_program("podman", search_path)
-    if podman is None:
-        raise Unavailable(
-            "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
-        )
-    refuse_planted(podman, project)
+    podman = need_podman(search_path, project)
     stamp = _stamp(podman)
     remembered = _remembered(f"{cache}/host.json", stamp)
     if remembered is not None:
@@ -83,6 +78,17 @@ def need_host(
     make_private(cache)
     write_whole(f"{cache}/host.json", json.dumps({"stamp": stamp, "host": host}).encode())
     return host
+
+
+def need_podman(search_path: str, project: str) -> str:
+    """The path of podman. Raises Unavailable where there is none that is to be trusted."""
+    podman = find_program("podman", search_path)
+    if podman is None:
+        raise Unavailable(
+            "podman was not found", hint="install it: apt-get install podman uidmap (or your distribution's way)"
+        )
+    refuse_planted(podman, project)
+    return podman
 
 
 def refuse_planted(program: str, project: str) -> None:

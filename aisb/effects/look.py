@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aisb.domain.images import parse_label
 from aisb.domain.manifest import Package, parse_manifest
-from aisb.effects.process import Command, run_ok
+from aisb.effects.process import Command, run_json, run_ok
 from aisb.render.images import manifest_argv
 
 if TYPE_CHECKING:
@@ -27,16 +27,9 @@ class Seen(NamedTuple):
 def images_labelled(shop: Workshop, *labels: str) -> list[Seen]:
     """The images of the store that have these labels, the newest first, once for each name."""
     filters = (word for label in labels for word in ("--filter", f"label={label}"))
-    finished = run_ok(shop.runner, shop.podman_command("images", *filters, "--format", "json"))
-    found = json.loads(finished.stdout or b"[]") or []
+    found = run_json(shop.runner, shop.podman_command("images", *filters, "--format", "json")) or []
     found.sort(key=lambda image: int(image.get("Created") or 0), reverse=True)
     return [Seen(name, image.get("Labels") or {}) for image in found for name in image.get("Names") or ()]
-
-
-def json_label(seen: Seen, name: str) -> dict[str, Any]:
-    """The object in a label, empty for anything else: whoever made the image has written it."""
-    found = _data(seen.labels.get(name, ""))
-    return found if isinstance(found, dict) else {}
 
 
 def packages_of(shop: Workshop, image: str) -> tuple[Package, ...]:
@@ -47,10 +40,9 @@ def packages_of(shop: Workshop, image: str) -> tuple[Package, ...]:
 
 def described(shop: Workshop, image: str) -> dict[str, Any]:
     """What an image is: its name, id, size in bytes, time and labels; its inputs as data."""
-    finished = run_ok(shop.runner, shop.podman_command("image", "inspect", image))
-    (found,) = json.loads(finished.stdout)
+    (found,) = run_json(shop.runner, shop.podman_command("image", "inspect", image))
     labels = dict(found.get("Labels") or {})
-    data = {name.removeprefix("aisb."): _data(labels.pop(name, "")) for name in ("aisb.inputs", "aisb.pins")}
+    data = {name.removeprefix("aisb."): parse_label(labels.pop(name, "")) for name in ("aisb.inputs", "aisb.pins")}
     return {
         "name": image,
         "id": found["Id"],
@@ -61,10 +53,3 @@ def described(shop: Workshop, image: str) -> dict[str, Any]:
         "labels": labels,
         **{key: value for key, value in data.items() if value is not None},
     }
-
-
-def _data(text: str) -> Any:  # noqa: ANN401  # whatever JSON holds
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return None

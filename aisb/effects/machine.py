@@ -7,8 +7,8 @@ import tomllib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aisb.domain.images import REPOSITORY
-from aisb.effects.host import ask_podman, find_program, refuse_planted
+from aisb.domain.images import is_own
+from aisb.effects.host import ask_podman, find_program, need_podman
 from aisb.effects.process import SAFE_PATH, Command, run_json
 from aisb.effects.state import directories, read_if_there
 from aisb.errors import Unavailable
@@ -55,11 +55,7 @@ class Machine:
     @cached_property
     def podman(self) -> str:
         """The path of podman."""
-        found = find_program("podman", self.environ.get("PATH", ""))
-        if found is None:
-            raise Unavailable("podman was not found", hint="sudo apt-get install podman uidmap")
-        refuse_planted(found, "")
-        return found
+        return need_podman(self.environ.get("PATH", ""), "")
 
     @cached_property
     def host(self) -> Host:
@@ -79,7 +75,7 @@ class Machine:
             self._images[role] = [
                 str(image["Id"])
                 for image in self._json(*listed, what=list)
-                if any(str(name).startswith(f"{REPOSITORY[role]}:") for name in image.get("Names") or ())
+                if any(is_own(str(name), role) for name in image.get("Names") or ())
             ]
         return self._images[role]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.freshness import stamp
-from aisb.domain.images import FIRST_GENERATION, REPOSITORY, next_generation
+from aisb.domain.images import FIRST_GENERATION, is_own, next_generation
 from aisb.domain.manifest import changes
 from aisb.domain.updates import NEWER
 from aisb.effects.base import look_up
@@ -138,7 +138,5 @@ def _changed(shop: Workshop, before: ImageNames, after: ImageNames) -> tuple[tup
 def _drop_older(shop: Workshop, request: BuildRequest, kept: set[str]) -> None:
     """Remove the images of generations before these; one that a run still uses stays until the next update."""
     for seen in images_labelled(shop, f"aisb.base-ref={request.spec.base.text}"):
-        # What somebody has built on one of them has its labels too, and another name.
-        ours = seen.name.rpartition(":")[0] == REPOSITORY.get(seen.labels.get("aisb.role", ""))
-        if ours and seen.labels.get("aisb.generation") not in kept:
+        if is_own(seen.name, seen.labels.get("aisb.role", "")) and seen.labels.get("aisb.generation") not in kept:
             shop.runner.run(shop.podman_command("rmi", seen.name))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from aisb.domain.images import GATE, SANDBOX
+from aisb.domain.images import GATE, SANDBOX, read_label
 from aisb.domain.printing import printable
 from aisb.domain.why import differences
 from aisb.effects.image_inputs import known_inputs
-from aisb.effects.look import images_labelled, json_label
+from aisb.effects.look import images_labelled
 from aisb.render.images import image_inputs, image_names
 
 if TYPE_CHECKING:
@@ -46,6 +46,6 @@ def _reasons(shop: Workshop, role: str, name: str, listed: dict[str, object]) ->
 
 def _others(shop: Workshop, role: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for seen in images_labelled(shop, f"aisb.role={role}"):
-        inputs = json_label(seen, "aisb.inputs")
+        inputs = read_label(seen.labels.get("aisb.inputs", ""))
         if inputs:
             yield seen.name, inputs

@@ -29,8 +29,9 @@ HOST = {"203.0.113.2", "2001:db8::2"}
 # A private address, as a company's proxy has: whatever the host sends to is the fake internet's.
 NAMES = "upstream.test A 10.99.0.7\nlost.test A 10.99.0.8\ninner.test A 10.20.0.5\n"
 HTTP, TLS = "http://upstream.test:3128", "https://upstream.test:3129"
-LOGIN = "ada:s3cr3t %41'\"$x"
-PARTS = ("s3cr3t", "YWRhOnMzY3IzdC", "ada%3A", "ada:")
+LOGIN = "ada.lovelace:s3cr3t %41'\"$x"
+# Long enough that none is met by chance: an address in `podman inspect` may well end in "ada:".
+PARTS = ("s3cr3t", "YWRhLmxvdmVsYWNlOnMzY3IzdC", "ada.lovelace%3A", "ada.lovelace:")
 ALLOWED = "--allow allowed.test,allowed.test:22,allowed.test:5432,inner.test,203.0.113.13:5432"
 
 
