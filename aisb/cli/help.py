@@ -56,9 +56,9 @@ def exec_help() -> str:
     """The flags of `exec`."""
     text = verb_help(
         "exec",
-        "Run one more command in a sandbox that runs, as any command of it; aisb's exit\n"
-        "code is the command's. RUN is a run's id or its beginning, or . for the one of\n"
-        "the project that is here",
+        "Run one more command in a sandbox that runs, as any command of it, with the\n"
+        "variables that the run was given; aisb's exit code is the command's. RUN is a\n"
+        "run's id or its beginning, or . for the one of the project that is here",
         _flags_of(EXEC_OPTIONS),
         (),
         ("RUN", "--", "COMMAND", "ARG*"),

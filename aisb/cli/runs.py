@@ -15,15 +15,15 @@ from aisb.effects.host import need_host
 from aisb.effects.live import find_run
 from aisb.effects.process import SystemRunner
 from aisb.effects.records import about_of
-from aisb.effects.sealed import sealed
-from aisb.effects.session import living
+from aisb.effects.sealed import sealed, sealed_by
+from aisb.effects.session import living, owner_of
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
 from aisb.errors import UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv
-from aisb.render.identity import command_environment, environment_block
+from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
     from aisb.effects.session import Session
@@ -53,7 +53,7 @@ def exec_verb(words: tuple[str, ...]) -> int:
     session = _need(where, wish.run, ".")
     given = values_of([parse_variable(Setting(text, "--env")) for text in wish.env], os.environb)
     host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
-    variables = sealed(environment_block(_environment(session, given)))
+    variables = sealed(environment_block(_environment(session, given, terminal=wish.terminal)))
     directory = posixpath.normpath(posixpath.join(_home_of(session), wish.directory))
     os.chdir("/")
     argv = exec_argv(host.podman, session.run, directory, wish.command, terminal=wish.terminal)
@@ -101,21 +101,12 @@ def _home_of(session: Session) -> str:
     return _text(session, "project-target").removesuffix("\n") or PROJECT_TARGET
 
 
-def _environment(session: Session, given: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """What every command of that run has. What was passed in at its start is in nobody's hands any more."""
-    own = (f"{session.files}/ca.pem", f"{session.sockets}/ca.pem")
-    return command_environment(
-        user=_user(_text(session, "passwd")),
-        net=_text(session, "mode").strip(),
-        inherited=os.environ,
-        given=given,
-        extra_certificates=any(map(os.path.exists, own)),
-        agents={},
-    )
-
-
-def _user(passwd: str) -> str:
-    return next((line.split(":")[0] for line in passwd.splitlines() if line.split(":")[2:3] == ["1000"]), "user")
+def _environment(session: Session, given: dict[bytes, bytes], *, terminal: bool) -> dict[bytes, bytes]:
+    """What the run's own command has, what it was given included; of a terminal this one's name. What is given wins."""
+    number = (read_if_there(session.variables) or b"-1").decode("ascii", "replace").strip()
+    block = sealed_by(owner_of(session), int(number) if number.isdigit() else -1)
+    name = os.environb.get(b"TERM", b"") if terminal else b""
+    return parse_block(block) | ({b"TERM": name} if name else {}) | given
 
 
 def _text(session: Session, name: str) -> str:

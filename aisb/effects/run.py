@@ -25,6 +25,7 @@ from aisb.effects.session import (
     Session,
     claimed,
     close_session,
+    lend_variables,
     new_run_id,
     open_session,
     orphans,
@@ -257,6 +258,8 @@ def _attached(
 ) -> Outcome:
     labels = run_labels(session.run, job.project, wires.gate_key)
     variables = sealed(environment_block(job.environment))
+    # For later commands of this run, which have them too.
+    lend_variables(session, variables)
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels, shield))
         runner.announce(argv)

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from tests.e2e.lab import Lab
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_EXTENSION = f"{_ROOT}/pi-extension"
+# What a checkout has for pi.
+_PARTS = ("package.json", *(f"pi-extension/{name}" for name in ("package.json", "README.md", "LICENSE", "src")))
 # Two by two pixels.
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEUlEQVR4nGP4z8AARGDiPwMAHfAD/aAzCYkAAAAASUVORK5CYII="
 
 
 def extension() -> str:
-    """What npm would pack, in base64."""
+    """A checkout, as far as pi is concerned, in base64."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
-        for name in ("package.json", "src"):
-            tar.add(f"{_EXTENSION}/{name}", name)
+        for name in _PARTS:
+            tar.add(f"{_ROOT}/{name}", name)
     return base64.b64encode(data.getvalue()).decode()
 
 
@@ -39,7 +40,7 @@ def host_pi(lab: Lab, *, with_extension: bool = True, timeout: float = 200, **as
     result = lab.run(
         "python3 -",
         stdin=outside("pi_host").encode(),
-        env={"PI_HOST": json.dumps(given), "CANARY": canary},
+        env={"PI_HOST": json.dumps(given), "CANARY": canary, "TMUX_TEXT": outside("tmux")},
         timeout=timeout,
     )
     report = report_of(result)

@@ -148,14 +148,14 @@ def test_an_abort_and_a_time_limit_end_everything_that_was_started(lab: Lab) -> 
     """Within the seconds that pi's user waits for Esc, background processes in sessions of their own included."""
     tree = "setsid sleep 4242 & sleep 4242 & echo started; wait"
     alive = ["bash", "pgrep -c -f '[s]leep 4242'; true", False]
-    steps = [["abort", "bash", {"command": tree}], alive, ["tools", [["bash", {"command": tree, "timeout": 1}]]], alive]
+    steps = [["abort", "bash", {"command": tree}], alive, ["tools", [["bash", {"command": tree, "timeout": 2}]]], alive]
 
     report = host_pi(lab, steps=steps)
 
     cancelled, after_abort, limited, after_limit = report["steps"]
     assert (cancelled["error"], "Command aborted" in cancelled["text"]) == (True, True), cancelled
     assert cancelled["seconds"] < 10
-    assert "Command timed out after 1 seconds" in limited[0]["text"]
+    assert "Command timed out after 2 seconds" in limited[0]["text"]
     assert "started" in limited[0]["text"]
     assert (after_abort["output"], after_limit["output"]) == ("0\n", "0\n")
 

@@ -37,7 +37,7 @@ KEEP = f"{STATE} state >~/before"
 # Until nothing is there that was not there before; else what that is. What others left may go meanwhile.
 GONE = f"""
 {STATE}
-for turn in $(seq 40); do
+for turn in $(seq 300); do
     state >~/after
     LC_ALL=C comm -13 ~/before ~/after >~/new
     [ -s ~/new ] || exec echo gone

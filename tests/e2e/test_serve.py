@@ -173,31 +173,33 @@ def test_calls_do_not_wait_for_a_slow_one(lab: Lab) -> None:
 TREES = r"""
 ESCAPE = '''
 import os, sys, time
+begun, ours = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
     os._exit(0)
-os.wait(); print("away", flush=True)
+# To its end, which is when the program has begun.
+os.close(ours); os.read(begun, 1); os.wait(); print("away", flush=True)
 if sys.argv[2] == "stay":
     time.sleep(1000)
 '''
 open("escape.py", "w").write(ESCAPE)
 s = Session("--net", "none", "-q")
-def there(seconds):
-    return s.sh(f"pgrep -f '[s]leep {seconds}' | wc -l").stdout.strip()
-cancelled = s.begin("exec", command=["python3", "escape.py", "7101", "stay"]); cancelled.wait_for(b"away")
+def there(number):
+    return s.sh(f"pgrep -f '[s]leep {nap(number)}' | wc -l").stdout.strip()
+cancelled = s.begin("exec", command=["python3", "escape.py", nap(7101), "stay"]); cancelled.wait_for(b"away")
 before = there(7101); s.tell("cancel", id=cancelled.number); s.wait(cancelled); after = there(7101)
-timed = s.call("exec", command=["python3", "escape.py", "7102", "stay"], timeoutMs=3000)
+timed = s.call("exec", command=["python3", "escape.py", nap(7102), "stay"], timeoutMs=3000)
 # A fork bomb of a kind: each of its processes begins others as fast as it can.
-bomb = s.begin("exec", command=["sh", "-c", "echo away; f() { sleep 7103 & f & f & wait; }; ulimit -u 300; f"])
+bomb = s.begin("exec", command=["sh", "-c", "echo away; f() { sleep " + nap(7103) + " & f & f & wait; }; ulimit -u 300; f"])
 bomb.wait_for(b"away"); s.tell("cancel", id=bomb.number); s.wait(bomb)
-kept = s.call("exec", command=["python3", "escape.py", "7104", "go"])
-held = s.sh("sleep 7105 & echo begun")
+kept = s.call("exec", command=["python3", "escape.py", nap(7104), "go"])
+held = s.sh(f"sleep {nap(7105)} & echo begun")
 report(before=before, after=after, cancelled=cancelled.result["ended"], timed=[timed.result["ended"], there(7102)],
        bomb=[bomb.result["ended"], there(7103)], kept=[kept.result["exitCode"], there(7104)],
        held=[held.stdout, held.result["exitCode"], there(7105)],
-       end=s.end(), gone=subprocess.run(["pgrep", "-xf", "sleep 710[0-9]"], capture_output=True, text=True).stdout, left=left())
+       end=s.end(), gone=asleep(7101, 7102, 7103, 7104, 7105), left=left())
 """
 
 
@@ -207,5 +209,5 @@ def test_an_end_before_its_time_ends_all_that_a_command_began(lab: Lab) -> None:
 
     assert found == {
         "before": "1", "after": "0", "cancelled": "cancel", "timed": ["timeout", "0"], "bomb": ["cancel", "0"],
-        "kept": [0, "1"], "held": ["begun\n", 0, "1"], "end": 0, "gone": "", "left": [],
+        "kept": [0, "1"], "held": ["begun\n", 0, "1"], "end": 0, "gone": [], "left": [],
     }  # fmt: skip

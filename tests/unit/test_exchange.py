@@ -173,6 +173,18 @@ def test_what_no_tool_server_says_is_forged(method: str, said: Frame) -> None:
         opened(method, **params).from_sandbox(said)
 
 
+def test_of_nothing_under_way_nothing_is_taken() -> None:
+    """Not even no bytes: a flood of such words would cost the client and say nothing. More than was sent is forged too."""
+    exchange = opened("exec", command=["x"], stdin=True)
+    exchange.from_client(frame(b"abc", method="data", params={"id": 7}))
+
+    taken = frame(method="taken", params={"id": 1, "bytes": 2})
+    assert exchange.from_sandbox(taken) == [ToClient(frame(method="taken", params={"bytes": 2, "id": 7}))]
+    for count in (0, -1, 2, True, 1.0, "1"):
+        with pytest.raises(Forged):
+            exchange.from_sandbox(frame(method="taken", params={"id": 1, "bytes": count}))
+
+
 def test_words_of_the_sandbox_are_fit_for_a_terminal() -> None:
     data = {"errno": "ENOENT", "path": "x"}
     said = frame(id=1, error={"code": -32010, "message": "\x1b[2Jno", "data": data})

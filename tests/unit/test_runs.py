@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import pytest
 
-from aisb.cli.runs import _parsed
-from aisb.errors import UsageError
+from aisb.cli.runs import _environment, _parsed
+from aisb.effects.sealed import sealed
+from aisb.effects.session import lend_variables, open_session
+from aisb.errors import Unavailable, UsageError
 from aisb.render.argv import exec_argv
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_later_command_is_dropped_as_the_first_one_is() -> None:
@@ -45,3 +53,34 @@ def test_flags_stand_before_the_run_or_behind_it() -> None:
 def test_a_line_that_cannot_be_meant_is_refused(line: str) -> None:
     with pytest.raises(UsageError):
         _parsed(line.split())
+
+
+def test_a_later_command_has_what_the_run_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with podman: the run's variables, this terminal's name, and over both what --env gives. Nothing of it in a file."""
+    session = open_session(str(tmp_path), "1a2b3c4d", {}, "{}")
+    with pytest.raises(Unavailable):
+        _environment(session, {}, terminal=False)
+    descriptor = sealed(b"A=of the run\0B=\xff=\0TERM=old\0")
+    lend_variables(session, descriptor)
+    monkeypatch.setenv("TERM", "new")
+
+    beside = _environment(session, {b"A": b"of exec"}, terminal=False)
+    in_terminal = _environment(session, {}, terminal=True)
+
+    assert beside == {b"A": b"of exec", b"B": b"\xff=", b"TERM": b"old"}
+    assert in_terminal == {b"A": b"of the run", b"B": b"\xff=", b"TERM": b"new"}
+    assert not any(b"of the run" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    os.close(descriptor)
+    with pytest.raises(Unavailable):
+        _environment(session, {}, terminal=False)
+
+
+def test_only_such_a_file_is_read(tmp_path: Path) -> None:
+    """A number that stands for something else by now is no number of a run's variables."""
+    session = open_session(str(tmp_path), "1a2b3c4d", {}, "{}")
+    with (tmp_path / "other").open("wb+") as file:
+        file.write(b"A=b\0")
+        lend_variables(session, file.fileno())
+
+        with pytest.raises(Unavailable):
+            _environment(session, {}, terminal=False)

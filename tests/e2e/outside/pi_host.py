@@ -2,9 +2,10 @@
 Runs on a host, as the account, in a project: the host's own pi with the extension, a model for it, and what it does.
 
 PI_HOST in the environment is a JSON object:
-    extension   a tar of the extension in base64; nothing without it
+    extension   a tar of a checkout's part for pi in base64; nothing without it
     flags       more arguments of pi
-    mode        rpc (default): the steps; print, json: `prompt` is its prompt
+    mode        rpc (default): the steps; print, json: `prompt` is its prompt; terminal: the steps are those of tmux.py;
+                install: print mode for each of `ways`, a command of sh each that installs the extension
     files       {path below the project, or beginning with ~/: text}
     variables   {name: text}, for pi
     steps       what is done, one after the other, each a list:
@@ -32,6 +33,7 @@ import concurrent.futures
 import http.server
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -41,11 +43,14 @@ from typing import Any
 
 ASKED: dict[str, Any] = json.loads(os.environ.pop("PI_HOST"))
 CANARY = os.environ.pop("CANARY")
+TMUX = os.environ.pop("TMUX_TEXT")
 WORD = "target"
 TOOLS = "read,bash,edit,write,grep,find,ls,deploy"
 HOME, PROJECT = os.environ["HOME"], os.getcwd()
 SECONDS = 90.0
-PI = "usr/local/lib/node_modules/@earendil-works"
+MODULES = "usr/local/lib/node_modules"
+PI = f"{MODULES}/@earendil-works"
+CHECKOUT = f"{HOME}/ai-sandbox"
 
 
 def host_pi() -> tuple[str, str]:
@@ -53,7 +58,7 @@ def host_pi() -> tuple[str, str]:
     images = ("podman", "images", "--filter", "label=aisb.harness=pi", "--format", "{{.ID}}")
     image = subprocess.run(images, capture_output=True, text=True, check=True).stdout.split()[0]
     version = ("podman", "image", "inspect", "--format", '{{index .Labels "aisb.harness-version"}}', image)
-    place = f"{os.environ['XDG_CACHE_HOME']}/host-pi/"
+    place = f"{os.environ['XDG_CACHE_HOME']}/host-node/"
     place += subprocess.run(version, capture_output=True, text=True, check=True).stdout.strip()
     if not os.path.exists(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -61,7 +66,7 @@ def host_pi() -> tuple[str, str]:
         create = ("podman", "create", image, "true")
         container = subprocess.run(create, capture_output=True, text=True, check=True).stdout.strip()
         try:
-            for path in ("usr/local/bin/node", PI):
+            for path in ("usr/local/bin/node", PI, f"{MODULES}/npm"):
                 argv = ("podman", "cp", f"{container}:/{path}", f"{made}/")
                 subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         finally:
@@ -309,10 +314,10 @@ def prepare(port: int) -> list[str]:
     own = [flag.replace("~", HOME, 1) for flag in ASKED.get("flags", [])]
     ours = []
     if ASKED.get("extension"):
-        os.mkdir(f"{HOME}/extension")
-        tar = ("tar", "-xzf", "-", "-C", f"{HOME}/extension")
+        os.mkdir(CHECKOUT)
+        tar = ("tar", "-xzf", "-", "-C", CHECKOUT)
         subprocess.run(tar, input=base64.b64decode(ASKED["extension"]), check=True)
-        ours = ["--extension", f"{HOME}/extension"]
+        ours = [] if ASKED.get("ways") else ["--extension", f"{CHECKOUT}/pi-extension"]
     flags = ["--provider", "stub", "--model", "m", "--tools", TOOLS]
     return [*flags, *(own + ours if ASKED.get("first") else ours + own)]
 
@@ -321,6 +326,7 @@ def seen(log: str) -> dict[str, list[str]]:
     """What the canary has seen: programs, and files of the tools."""
     with open(log) as file:
         lines = [json.loads(line) for line in file]
+    os.truncate(log, 0)
     assert "awake" in {what for what, _ in lines}, "the canary slept"
     return {kind: sorted({detail for what, detail in lines if what == kind}) for kind in ("program", "file")}
 
@@ -337,25 +343,66 @@ def main() -> None:
     variables = os.environ | own | ASKED.get("variables", {})
     if ASKED.get("hidden"):
         variables["PATH"] = without(ASKED["hidden"])
-    if ASKED.get("mode", "rpc") == "rpc":
+    mode = ASKED.get("mode", "rpc")
+    if mode == "rpc":
         told = in_rpc([*argv, "--mode", "rpc"], variables)
+    elif mode == "terminal":
+        told = in_terminal(argv, variables)
+    elif mode == "install":
+        told = {"ways": [installed(way, node, argv, variables, log) for way in ASKED["ways"]]}
     else:
-        mode = ["--print"] if ASKED["mode"] == "print" else ["--mode", "json"]
-        done = subprocess.run(
-            [*argv, *mode, ASKED["prompt"]],
-            capture_output=True,
-            text=True,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            timeout=SECONDS,
-            check=False,
-        )
-        told = {"exit": done.returncode, "out": done.stdout, "errors": done.stderr}
-    shutil.rmtree(f"{HOME}/extension", ignore_errors=True)
+        told = at_once([*argv, *(["--print"] if mode == "print" else ["--mode", "json"]), ASKED["prompt"]], variables)
+    if mode == "install":
+        print(json.dumps(told))
+        return
     left = sorted(
         os.path.relpath(f"{parent}/{name}", PROJECT) for parent, _, names in os.walk(PROJECT) for name in names
     )
     print(json.dumps({**told, "seen": seen(log), "left": left}))
+
+
+def at_once(argv: list[str], variables: dict[str, str], stdin: str = "") -> dict[str, Any]:
+    """A program from its start to its end."""
+    done = subprocess.run(
+        argv, capture_output=True, text=True, env=variables, input=stdin, timeout=3 * SECONDS, check=False
+    )
+    return {"exit": done.returncode, "out": done.stdout, "errors": done.stderr}
+
+
+def script(name: str, argv: list[str]) -> None:
+    """A program of that name, on PATH as `with_bin` has it."""
+    os.makedirs(f"{HOME}/bin", exist_ok=True)
+    with open(f"{HOME}/bin/{name}", "w") as file:
+        file.write(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
+    os.chmod(f"{HOME}/bin/{name}", 0o755)
+
+
+def with_bin(variables: dict[str, str]) -> dict[str, str]:
+    """The variables with such programs on PATH."""
+    return variables | {"PATH": f"{HOME}/bin:{variables['PATH']}"}
+
+
+def in_terminal(argv: list[str], variables: dict[str, str]) -> dict[str, Any]:
+    """The steps, in a shell that has a program `pi`, on a screen of 100 columns."""
+    script("pi", argv)
+    with open(f"{HOME}/tmux.py", "w") as file:
+        file.write(TMUX)
+    return at_once(["python3", f"{HOME}/tmux.py", "100", "40"], with_bin(variables), json.dumps(ASKED["steps"]))
+
+
+def installed(way: str, node: str, argv: list[str], variables: dict[str, str], log: str) -> dict[str, Any]:
+    """One way to install it, beside nothing else that was installed; what pi said then, and the canary."""
+    script("pi", argv[:2])
+    script("npm", [node, f"{os.path.dirname(node)}/npm/bin/npm-cli.js"])
+    script("node", [node])
+    agent = f"{HOME}/.pi/agent"
+    for name in os.listdir(agent):
+        if name != "models.json":
+            (shutil.rmtree if os.path.isdir(f"{agent}/{name}") else os.unlink)(f"{agent}/{name}")
+    quiet = {name: value for name, value in with_bin(variables).items() if name != "NODE_OPTIONS"}
+    done = at_once(["sh", "-ec", way], quiet | {"CHECKOUT": CHECKOUT})
+    told = at_once([*argv, "--print", ASKED["prompt"]], variables)
+    return {"install": done, **told, "seen": seen(log)}
 
 
 def in_rpc(argv: list[str], variables: dict[str, str]) -> dict[str, Any]:

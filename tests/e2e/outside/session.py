@@ -217,6 +217,28 @@ def volumes() -> set[str]:
 VOLUMES = volumes()
 
 
+def nap(number: int) -> str:
+    """How long a `sleep` of this session's takes: no other host's, with which this one shares its processes, says so."""
+    return f"{number}.{os.getpid():08}"
+
+
+def asleep(*numbers: int) -> list[str]:
+    """The `sleep`s of those names that there are on the host."""
+    found = []
+    for number in numbers:
+        argv = ("pgrep", "-xf", f"sleep {nap(number)}")
+        found += subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
+    return found
+
+
+def remains(look: Callable[[], list[str]]) -> list[str]:
+    """What is still there when all of it has had time to go."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
 def report(**found: Any) -> None:
     """For the test."""
     print(json.dumps(found))
