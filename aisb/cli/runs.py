@@ -1,4 +1,4 @@
-"""`aisb ps`, `aisb exec` and `aisb stop`: the runs that go on."""
+"""`aisb ps`, `aisb exec`, `aisb inspect RUN` and `aisb stop`: the runs that go on."""
 
 from __future__ import annotations
 
@@ -128,6 +128,18 @@ def ps_verb(*, as_json: bool) -> None:
 
 def _json_line(item: dict[str, str]) -> str:
     return json.dumps(item, sort_keys=True) + "\n"
+
+
+def inspect_run_verb(run: str, *, packages: bool) -> None:
+    """Print what a run is, as one JSON object."""
+    from aisb.effects.run_state import state_of
+
+    if packages:
+        raise UsageError("--packages is of the images", hint="aisb inspect --packages, without a run")
+    where = directories(os.environ)
+    session = _need(where, "" if run == "." else run, ".")
+    host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
+    answer(json.dumps(state_of(session, host.podman, SystemRunner()), indent=2) + "\n")
 
 
 def stop_verb(run: str, project: str) -> int:

@@ -165,6 +165,7 @@ def update(
 @app.command(cls=_Verb, context_settings=_HELP)
 def inspect(
     context: typer.Context,
+    run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
     packages: bool = typer.Option(False, "--packages", help="with every package and its version"),
     base_image: str = _BASE_IMAGE,  # noqa: ARG001
     install: list[str] = _INSTALL,  # noqa: ARG001
@@ -174,7 +175,12 @@ def inspect(
     node_source: str = _NODE_SOURCE,  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
 ) -> None:
-    """What the two images are and hold, as JSON."""
+    """What the two images are and hold, or what a run that goes on is, as JSON."""
+    if run:
+        from aisb.cli.runs import inspect_run_verb
+
+        inspect_run_verb(run, packages=packages)
+        return
     from aisb.cli.update import inspect_verb
 
     inspect_verb(_images(context), packages=packages)

@@ -12,6 +12,7 @@ import contextlib
 import os
 import select
 import signal
+import stat
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -370,9 +371,12 @@ def _drain(source: int) -> None:
 
 
 def need_pipes() -> None:
-    """Raise UsageError where a person is at the other end."""
+    """Raise UsageError where a person is at the other end, or nobody."""
     if os.isatty(0) or os.isatty(1):
         raise UsageError(
             "aisb serve speaks with a program on stdin and stdout, and there is a terminal",
             hint="a shell in a sandbox: aisb --shell",
         )
+    # One that was closed is /dev/null by now.
+    if stat.S_ISCHR(os.fstat(1).st_mode):
+        raise UsageError("aisb serve has nobody to tell: its stdout is closed, or a device", hint="give it a pipe")

@@ -41,7 +41,7 @@ SECRET = {"HOST_SECRET": "of the host"}
 
 def programs(report: dict[str, Any]) -> set[str]:
     """Names of what pi itself has started."""
-    return {path.rpartition("/")[2] for path in report["seen"]["program"]}
+    return {line.split()[0].rpartition("/")[2] for line in report["seen"]["program"]}
 
 
 @pytest.fixture
@@ -81,23 +81,82 @@ def test_seven_tools_and_the_users_commands_execute_inside(lab: Lab, control: di
     assert programs(control) >= {"bash", "rg", "fd"}
 
 
-@pytest.mark.parametrize("mode", ["print", "json"])
-def test_in_print_and_json_mode_too(lab: Lab, mode: str) -> None:
-    """Nothing of the tools' files is touched by the host's pi; the results are the same."""
-    prompt = f"CALLS {json.dumps(list(TOOLS.values()))}"
+PROMPT = f"CALLS {json.dumps(list(TOOLS.values()))}"
 
-    report = host_pi(lab, files=FILES, mode=mode, prompt=prompt, variables=SECRET)
 
-    assert report["exit"] == 0, report["errors"]
-    lines = report["out"].splitlines()
-    answer = lines[-1] if mode == "print" else json.loads(next(line for line in lines if '"agent_end"' in line))
-    said = answer if isinstance(answer, str) else answer["messages"][-1]["content"][0]["text"]
-    told = json.loads(said)
+def executed_inside(report: dict[str, Any], told: list[str]) -> None:
+    """What the model was told of each tool, and that the host's pi had no part in it."""
     assert told[0] == "one\ntwo\n"
     assert told[5] == "a.txt-1- before\na.txt:2: a needle\na.txt-3- after"
     assert told[7].splitlines()[0] == "1000"
     assert report["seen"]["file"] == []
     assert programs(report) == {"aisb"}
+
+
+def test_in_json_mode_too(lab: Lab) -> None:
+    """Nothing of the tools' files is touched by the host's pi; the results are the same."""
+    report = host_pi(lab, files=FILES, mode="json", prompt=PROMPT, variables=SECRET)
+
+    assert report["exit"] == 0, report["errors"]
+    end = json.loads(next(line for line in report["out"].splitlines() if '"agent_end"' in line))
+    executed_inside(report, json.loads(end["messages"][-1]["content"][0]["text"]))
+
+
+# As docs/pi-extension.md has them; for a real npm and a real git.
+CLONED = "~/.pi/agent/extensions/ai-sandbox"
+WAYS = {
+    "pi install": 'pi install "$CHECKOUT/pi-extension"',
+    "git clone": f"""
+        cd "$CHECKOUT"; git init --quiet; git add .
+        git -c user.name=x -c user.email=x@y.test commit --quiet -m x; git clone --quiet "$CHECKOUT" {CLONED}
+    """,
+    "npm pack, unpacked": f"""
+        cd ~; npm pack --silent "$CHECKOUT/pi-extension"; tar -xzf ai-sandbox-pi-*.tgz
+        mkdir -p {CLONED}; mv package/* {CLONED}
+    """,
+    "npm pack, installed": "pi install npm:ai-sandbox-pi@file:$(ls ~/ai-sandbox-pi-*.tgz)",
+}
+
+
+def test_in_print_mode_however_it_was_installed(lab: Lab) -> None:
+    """`pi install`, a clone, and what npm packs: each loads by itself, and the tools execute inside."""
+    report = host_pi(lab, files=FILES, mode="install", ways=list(WAYS.values()), prompt=PROMPT, variables=SECRET)
+
+    for way, one in zip(WAYS, report["ways"], strict=True):
+        assert (one["install"]["exit"], one["exit"]) == (0, 0), (way, one)
+        executed_inside(one, json.loads(one["out"].splitlines()[-1]))
+
+
+def test_in_a_terminal_too(lab: Lab) -> None:
+    """Typed: all seven tools, `!` and `!!`, and Esc; for its own sake pi asks tmux what it can, and fd and rg for their version."""
+    steps = [
+        ("see", "^host>"),
+        ("type", 'pi; echo "ended with $?"'),
+        ("press", "Enter"),
+        ("see", "sandbox [0-9a-f]{8}: no network"),
+        ("type", "!echo shown-$((6*7))-$(id -u)"),
+        ("enter", "^ *shown-42-1000"),
+        ("type", "!!echo hidden-$((6*7))-$(id -u)"),
+        ("enter", "^ *hidden-42-1000"),
+        ("type", PROMPT),
+        ("enter", r'^ *\["one'),
+        ("type", 'CALLS [["bash", {"command": "echo up-$((6*7)); sleep 4243"}]]'),
+        ("enter", "^ *up-42"),
+        ("press", "Escape"),
+        ("see", "Command aborted"),
+        ("type", "!pgrep -fc '[s]leep 4243'; echo none-$((6*7))"),
+        ("enter", r"^ *0\n *none-42"),
+        ("press", "C-d"),
+        ("see", "^ended with 0"),
+    ]
+
+    report = host_pi(lab, files=FILES, mode="terminal", steps=steps, variables=SECRET)
+
+    assert report["exit"] == 0, report["out"] + report["errors"]
+    assert {"made/write-target.txt", "bash-target.txt"} <= set(report["left"])
+    assert report["seen"]["file"] == []
+    started = {line.rpartition("/")[2] for line in report["seen"]["program"] if not line.startswith("tmux ")}
+    assert started <= {"aisb serve", "fd --version", "fdfind --version", "rg --version"}
 
 
 def test_paths_outside_of_the_mount_are_the_sandboxs_own(lab: Lab) -> None:
@@ -127,44 +186,35 @@ def test_paths_outside_of_the_mount_are_the_sandboxs_own(lab: Lab) -> None:
     assert report["seen"]["file"] == []
 
 
-def test_large_output_streams_and_is_kept_inside(lab: Lab) -> None:
-    """The model is told where all of it is, and finds it there; none of it is left on the host."""
+def test_commands_stream_side_by_side_and_end(lab: Lab) -> None:
+    """
+    The model is told where all of a large output is, and finds it there; a command does not wait for a slow one; an
+    abort and a time limit end everything that was started, background processes in sessions of their own included.
+    """
+    tree = "setsid sleep 4242 & sleep 4242 & echo started; wait"
+    alive = ["bash", "pgrep -c -f '[s]leep 4242'; true", False]
+    slow = ["bash", "until [ -e quick ]; do sleep 0.1; done; echo slow", False]
     steps = [
         ["tools", [["bash", {"command": "seq 1 2000000"}]]],
         ["shell", "ls /tmp | grep pi-bash; true"],
         ["bash", "f=$(ls /tmp/pi-bash-*.log) && wc -l <$f && tail -n 1 $f", False],
+        ["parallel", [slow, ["bash", "touch quick; echo quick", False]]],
+        ["abort", "bash", {"command": tree}],
+        alive,
+        ["tools", [["bash", {"command": tree, "timeout": 2}]]],
+        alive,
     ]
 
     report = host_pi(lab, steps=steps)
 
-    results, host, inside = report["steps"]
-    assert "Full output: /tmp/pi-bash-" in results[0]["text"]
-    assert "\n2000000\n" in results[0]["text"]
+    large, host, inside, both, cancelled, after_abort, limited, after_limit = report["steps"]
+    assert "Full output: /tmp/pi-bash-" in large[0]["text"]
+    assert "\n2000000\n" in large[0]["text"]
     assert host["out"] == ""
     assert inside["output"] == "2000000\n2000000\n"
-
-
-def test_an_abort_and_a_time_limit_end_everything_that_was_started(lab: Lab) -> None:
-    """Within the seconds that pi's user waits for Esc, background processes in sessions of their own included."""
-    tree = "setsid sleep 4242 & sleep 4242 & echo started; wait"
-    alive = ["bash", "pgrep -c -f '[s]leep 4242'; true", False]
-    steps = [["abort", "bash", {"command": tree}], alive, ["tools", [["bash", {"command": tree, "timeout": 2}]]], alive]
-
-    report = host_pi(lab, steps=steps)
-
-    cancelled, after_abort, limited, after_limit = report["steps"]
+    assert [one["output"] for one in both] == ["slow\n", "quick\n"]
     assert (cancelled["error"], "Command aborted" in cancelled["text"]) == (True, True), cancelled
     assert cancelled["seconds"] < 10
     assert "Command timed out after 2 seconds" in limited[0]["text"]
     assert "started" in limited[0]["text"]
     assert (after_abort["output"], after_limit["output"]) == ("0\n", "0\n")
-
-
-def test_calls_side_by_side(lab: Lab) -> None:
-    """A command of the user's does not wait for one that is slow: the slow one ends when the quick one says so."""
-    slow = ["bash", "until [ -e quick ]; do sleep 0.1; done; echo slow", False]
-    steps = [["parallel", [slow, ["bash", "touch quick; echo quick", False]]]]
-
-    report = host_pi(lab, steps=steps)
-
-    assert [one["output"] for one in report["steps"][0]] == ["slow\n", "quick\n"]

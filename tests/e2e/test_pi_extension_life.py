@@ -56,34 +56,35 @@ def refused(report: dict[str, Any], results: list[dict[str, Any]], words: str) -
 
 
 def test_a_session_leaves_nothing_behind(lab: Lab) -> None:
-    """Containers, volumes and directories are as before, whichever way the session ends; each has a sandbox of its own."""
+    """
+    Containers, volumes and directories are as before; each session has a sandbox of its own: what was in the old one's
+    /tmp is gone, and the project is not.
+    """
+    running = ["shell", "podman ps -q --filter name=aisb-run-$RUN"]
+    mark = ["bash", "touch /tmp/mark kept; ls /tmp/mark kept", False]
+    look = ["bash", "ls /tmp/mark kept", False]
     steps = [
         ["hear", "tools run in sandbox"],
         ["tools", [BASH]],
-        ["shell", "podman ps -q --filter name=aisb-run-$RUN"],
+        running,
+        mark,
+        ["session"],
+        look,
+        ["close"],
+        ["shell", GONE],
     ]
 
-    report = host_pi(lab, files=FILES, before=KEEP, steps=[*steps, ["close"], ["shell", GONE]])
+    report = host_pi(lab, files=FILES, before=KEEP, steps=steps)
 
-    _, results, running, code, gone = report["steps"]
+    _, results, running_then, before, _, after, code, gone = report["steps"]
     assert texts(results) == ["1000\n"]
-    assert running["out"].strip() != ""
-    assert (code, gone["out"]) == (0, "gone\n")
-    assert report["footers"][0] == "sandbox: starting"
-    assert "no network" in report["footers"][1]
-
-
-def test_a_new_session_has_a_sandbox_of_its_own(lab: Lab) -> None:
-    """What was in the old one's /tmp is gone, and the project is not."""
-    mark = ["bash", "touch /tmp/mark kept; ls /tmp/mark kept", False]
-    look = ["bash", "ls /tmp/mark kept", False]
-
-    report = host_pi(lab, steps=[mark, ["session"], look])
-
-    before, _, after = report["steps"]
+    assert running_then["out"].strip() != ""
     assert before["exitCode"] == 0
     assert "kept" in after["output"]
     assert "/tmp/mark': No such file" in after["output"]
+    assert (code, gone["out"]) == (0, "gone\n")
+    assert report["footers"][0] == "sandbox: starting"
+    assert "no network" in report["footers"][1]
 
 
 def test_a_container_that_is_killed_is_started_once_more(lab: Lab) -> None:

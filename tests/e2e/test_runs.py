@@ -38,7 +38,10 @@ found = dict(
     inspected="s3cret" in subprocess.run(["podman", "inspect", "aisb-run-" + run], capture_output=True, text=True).stdout,
     dropped=[status[name] for name in wanted], spaces=aisb("exec", run, "--", "unshare", "-Urn", "true")[0] != 0,
     killed=killed, listed=[listed["project"] == here, listed["command"]], shown=shown[2],
-    usage=[aisb(*words)[0] for words in (("exec", run), ("exec", "--", "true"), ("exec", "ffffffff", "--", "true"), ("exec", run, "--x", "--", "y"))],
+    inspected_run=(lambda it: [it["run"] == run, it["project"] == here, it["container"] == s.hello["container"], it["image"] == s.hello["image"],
+        it["state"], it["net"], it["gate"], it["cwd"] == here, {"source": here, "target": here, "readOnly": False} in it["mounts"],
+        "s3cret" in json.dumps(it)])(json.loads(aisb("inspect", run[:6])[1])),
+    usage=[aisb(*words)[0] for words in (("exec", run), ("inspect", "ffffffff"), ("inspect", run, "--packages"), ("exec", "--", "true"), ("exec", "ffffffff", "--", "true"), ("exec", run, "--x", "--", "y"))],
     both=s.sh("echo still").stdout,
 )
 tty = subprocess.run(["script", "-qec", f"aisb exec --tty {run} -- sh -c 'test -t 0 && test -t 1 && echo a tty'", "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
@@ -54,7 +57,7 @@ def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
         "bytes": True, "code": 7, "missing": 127, "cwd": True, "env": ["s3cret", "aisb-lab"],
         "given": "run\n=s3cret exec\n", "inspected": False, "dropped": dropped,
         "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve"],
-        "shown": "serve", "usage": [2, 2, 2, 2], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
+        "shown": "serve", "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
         "still": False, "left": [],
     }  # fmt: skip
 

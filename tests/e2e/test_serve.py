@@ -100,7 +100,9 @@ def test_each_call_does_what_is_written_of_it(lab: Lab) -> None:
 INSIDE = r"""
 open(".env", "w").write("SECRET=x"); os.makedirs(".git/hooks")
 open(".git/config", "w").write("[core]\n"); here = os.getcwd()
-s = Session("--net", "none", "-q", env={"AISB_NO_PI_CONFIG": "1"})
+# The base is what the flag says, whatever the variable does.
+base = os.environ["AISB_BASE_IMAGE"]
+s = Session("--net", "none", "-q", "--base-image", base, env={"AISB_NO_PI_CONFIG": "1", "AISB_BASE_IMAGE": "registry.test/none:1"})
 status = {line.split(":")[0]: line.split(":")[1].strip() for line in s.sh("cat /proc/self/status").stdout.splitlines()}
 first = {line.split(":")[0]: line.split(":")[1].strip() for line in s.sh("cat /proc/1/status").stdout.splitlines()}
 wanted = ("Uid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
@@ -120,6 +122,8 @@ report(
     moved=s.sh("mv .git .g").result["exitCode"] != 0,
     # Another process of the same user cannot put its own words into the server's mouth, nor end it.
     mouth=[s.sh("echo x >/proc/1/fd/1").result["exitCode"], s.sh("kill -9 1; kill -0 1").result["exitCode"]],
+    image=[s.hello["image"] == subprocess.run(["aisb", "build", "-q"], capture_output=True, text=True).stdout.split()[0],
+           (lambda t: [t.hello, t.end()])(Session("--net", "none", "-q", "--pull=never", env={"AISB_BASE_IMAGE": "registry.test/none:1"}))],
     end=s.end(), left=left(),
 )
 """
@@ -143,6 +147,7 @@ def test_calls_are_made_in_the_sandbox_and_nowhere_else(lab: Lab) -> None:
         "protected": ["EROFS"] * 4,
         "moved": True,
         "mouth": [2, 0],
+        "image": [True, [None, 69]],
         "end": 0,
         "left": [],
     }

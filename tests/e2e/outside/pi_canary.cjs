@@ -1,5 +1,5 @@
 /**
- * Loaded into pi's own process before anything else: a line of JSON in CANARY_LOG for each program that it starts, and
+ * Loaded into pi's own process before anything else: a line of JSON in CANARY_LOG for each program that it starts, with its arguments, and
  * for each file that it opens, lists or looks up whose path holds CANARY_WORD.
  */
 "use strict";
@@ -46,6 +46,6 @@ const FILES = ["open", "openAsBlob", "readFile", "writeFile", "appendFile", "rea
 watch(fs, FILES.flatMap((name) => [name, `${name}Sync`]), path);
 watch(fs.promises, FILES, path);
 const PROGRAMS = ["spawn", "spawnSync", "exec", "execSync", "execFile", "execFileSync", "fork"];
-watch(children, PROGRAMS, (_name, args) => tell("program", String(args[0])));
+watch(children, PROGRAMS, (_name, args) => tell("program", [args[0], ...(Array.isArray(args[1]) ? args[1] : [])].join(" ")));
 syncBuiltinESMExports();
 if (isMainThread) tell("awake", process.version);

@@ -304,11 +304,7 @@ def prepare(port: int) -> list[str]:
     models = {"id": "m", "input": ["text", "image"]}
     stub = {"baseUrl": f"http://127.0.0.1:{port}/v1", "api": "openai-completions", "apiKey": "x", "models": [models]}
     ASKED.setdefault("files", {})["~/.pi/agent/models.json"] = json.dumps({"providers": {"stub": stub}})
-    for path, text in ASKED["files"].items():
-        full = path.replace("~", HOME, 1) if path.startswith("~/") else f"{PROJECT}/{path}"
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        with open(full, "wb") as file:
-            file.write(base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode())
+    put_files()
     with open(f"{HOME}/canary.cjs", "w") as file:
         file.write(CANARY)
     own = [flag.replace("~", HOME, 1) for flag in ASKED.get("flags", [])]
@@ -320,6 +316,15 @@ def prepare(port: int) -> list[str]:
         ours = [] if ASKED.get("ways") else ["--extension", f"{CHECKOUT}/pi-extension"]
     flags = ["--provider", "stub", "--model", "m", "--tools", TOOLS]
     return [*flags, *(own + ours if ASKED.get("first") else ours + own)]
+
+
+def put_files() -> None:
+    """All that were asked for."""
+    for path, text in ASKED["files"].items():
+        full = path.replace("~", HOME, 1) if path.startswith("~/") else f"{PROJECT}/{path}"
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "wb") as file:
+            file.write(base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode())
 
 
 def seen(log: str) -> dict[str, list[str]]:
@@ -395,10 +400,8 @@ def installed(way: str, node: str, argv: list[str], variables: dict[str, str], l
     script("pi", argv[:2])
     script("npm", [node, f"{os.path.dirname(node)}/npm/bin/npm-cli.js"])
     script("node", [node])
-    agent = f"{HOME}/.pi/agent"
-    for name in os.listdir(agent):
-        if name != "models.json":
-            (shutil.rmtree if os.path.isdir(f"{agent}/{name}") else os.unlink)(f"{agent}/{name}")
+    shutil.rmtree(f"{HOME}/.pi")
+    put_files()
     quiet = {name: value for name, value in with_bin(variables).items() if name != "NODE_OPTIONS"}
     done = at_once(["sh", "-ec", way], quiet | {"CHECKOUT": CHECKOUT})
     told = at_once([*argv, "--print", ASKED["prompt"]], variables)
