@@ -1,17 +1,23 @@
-"""`aisb exec`: its command line, and podman's."""
+"""`aisb exec` and what else is asked of a run: command lines, and podman's."""
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from aisb.cli.runs import _environment, _parsed
+from aisb.effects.records import about
+from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
+from aisb.effects.serve import need_pipes
 from aisb.effects.session import lend_variables, open_session
 from aisb.errors import Unavailable, UsageError
 from aisb.render.argv import exec_argv
+from tests.fakes import FakeRunner, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,3 +90,46 @@ def test_only_such_a_file_is_read(tmp_path: Path) -> None:
 
         with pytest.raises(Unavailable):
             _environment(session, {}, terminal=False)
+
+
+def test_what_a_run_is_comes_of_its_files_and_of_podman(tmp_path: Path) -> None:
+    """What aisb remembers, and the container as it is; of values that were given nothing."""
+    files = {"mode": "allow\n", "policy.json": '{"names": []}'}
+    parent = tmp_path / "g/0a1b2c/r"
+    session = open_session(str(parent), "1a2b3c4d", files, "{}", {"run.json": about("1a2b3c4d", "/p", "serve")})
+    found = {
+        "ImageName": "localhost/aisb:1",
+        "State": {"Status": "running", "Pid": 7},
+        "Config": {"WorkingDir": "/p", "Env": ["A=secret"]},
+        "HostConfig": {"Memory": 8, "NanoCpus": 0, "PidsLimit": None},
+        "Mounts": [
+            {"Type": "bind", "Source": "/p", "Destination": "/p", "RW": True},
+            {"Type": "volume", "Name": "home", "Source": "/x", "Destination": "/home/sandbox", "RW": False},
+        ],
+    }
+    runner = FakeRunner(said(json.dumps([found])))
+
+    state = state_of(session, "podman", runner)
+
+    assert runner.argvs == [("podman", "container", "inspect", "aisb-run-1a2b3c4d")]
+    assert state.pop("started").startswith("20")
+    assert state == {
+        "run": "1a2b3c4d", "project": "/p", "command": "serve", "container": "aisb-run-1a2b3c4d", "image": "localhost/aisb:1",
+        "state": "running", "pid": 7, "net": "allow", "gate": "0a1b2c", "policy": {"names": []}, "cwd": "/p",
+        "mounts": [
+            {"source": "/p", "target": "/p", "readOnly": False},
+            {"source": "home", "target": "/home/sandbox", "readOnly": True},
+        ],
+        "limits": {"memory": 8, "nanoCpus": 0, "pids": 0},
+    }  # fmt: skip
+
+
+def test_a_session_needs_somebody_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stdout that is a device, as one that was closed is by then, is nobody."""
+    mode = stat.S_IFIFO
+    monkeypatch.setattr(os, "fstat", lambda _descriptor: os.stat_result((mode, *[0] * 9)))
+    monkeypatch.setattr(os, "isatty", lambda _descriptor: False)
+    need_pipes()
+    mode = stat.S_IFCHR
+    with pytest.raises(UsageError, match="nobody to tell"):
+        need_pipes()
