@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.conftest import NAMES
 from tests.e2e.pi_host import PICTURE, host_pi, texts
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ WAYS = {
 }
 
 
+# Of the host's podman nothing depends on the way: one host will do.
+@pytest.mark.parametrize("lab", NAMES[:1], indirect=True)
 def test_in_print_mode_however_it_was_installed(lab: Lab) -> None:
     """`pi install`, a clone, and what npm packs: each loads by itself, and the tools execute inside."""
     report = host_pi(lab, files=FILES, mode="install", ways=list(WAYS.values()), prompt=PROMPT, variables=SECRET)

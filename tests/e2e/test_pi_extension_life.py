@@ -51,7 +51,7 @@ def refused(report: dict[str, Any], results: list[dict[str, Any]], words: str) -
     """Every one of these calls has failed with these words, and nothing was executed or touched on the host."""
     assert [(result["error"], words in result["text"]) for result in results] == [(True, True)] * len(results), results
     assert report["seen"]["file"] == []
-    assert set(report["seen"]["program"]) <= {path for path in report["seen"]["program"] if path.endswith("/aisb")}
+    assert {line.rpartition("/")[2] for line in report["seen"]["program"]} <= {"aisb serve"}
     assert not {"write-target.txt", "by-target.txt"} & set(report["left"])
 
 
