@@ -9,6 +9,7 @@ protocols which close half a connection work. There is no time limit: a silent s
 from __future__ import annotations
 
 import _socket
+import contextlib
 import errno
 import fcntl
 import os
@@ -37,20 +38,24 @@ _MOVE_AT_ONCE = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 _PIPE: list[int] = []
 HANDED_ON_BYTES = 131072
 # In the module since Python 3.10, but not on every system.
-_F_SETPIPE_SZ = 1031
+_F_SETPIPE_SZ, _F_GETPIPE_SZ = 1031, 1032
 # With less at a time copying is cheaper.
 _LEAST_HANDED_ON = CHUNK_BYTES // 4
 
 
 def prepare() -> None:
-    """Take what all pumps of this process share."""
-    if not _PIPE:
-        _PIPE.extend(os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
-        try:
-            fcntl.fcntl(_PIPE[1], _F_SETPIPE_SZ, HANDED_ON_BYTES)
-        except OSError:
-            # The user has many pipes: then with less at a time.
-            return
+    """Take what all pumps of this process share, once. Without it, or where it is of no use, they copy."""
+    if _PIPE:
+        return
+    pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    # A user who has many pipes gets no more than this, and less at a time than a copy moves (pipe(7), "Pipe capacity").
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe[1], _F_SETPIPE_SZ, HANDED_ON_BYTES)
+    if fcntl.fcntl(pipe[1], _F_GETPIPE_SZ) < CHUNK_BYTES:
+        for end in pipe:
+            os.close(end)
+        return
+    _PIPE.extend(pipe)
 
 
 class _Side:
@@ -87,11 +92,10 @@ class Pump:
         first_to_one: bytes = b"",
         inner: _socket.socket | None = None,
     ) -> None:
-        prepare()
         self._loop = loop
         self._on_done = on_done
-        self._one = _Side(one, first_to_one, one is inner)
-        self._other = _Side(other, b"", other is inner)
+        self._one = _Side(one, first_to_one, bool(_PIPE) and one is inner)
+        self._other = _Side(other, b"", bool(_PIPE) and other is inner)
         self.closed = False
         self._flush(self._one)
         self._settle()

@@ -6,6 +6,7 @@ Asked once and remembered by the files that decide it, so that a warm start asks
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -111,13 +112,13 @@ def _stamp(podman: str) -> list[str]:
         find_program("slirp4netns") or "no slirp4netns",
         "/etc/containers/storage.conf",
         "/etc/containers/containers.conf",
-        f"{config}/containers/storage.conf",
-        f"{config}/containers/containers.conf",
         "/etc/subuid",
     )
+    # The user's own: what they say decides, not where they lie.
+    own = (f"{name} {_content(f'{config}/containers/{name}')}" for name in ("storage.conf", "containers.conf"))
     # Whether podman can ask systemd for a control group.
     session = os.path.exists(f"{os.environ.get('XDG_RUNTIME_DIR', '')}/systemd")
-    return [*(f"{path} {_identity(path)}" for path in deciding), f"systemd {session}"]
+    return [*(f"{path} {_identity(path)}" for path in deciding), *own, f"systemd {session}"]
 
 
 def _identity(path: str) -> str:
@@ -126,6 +127,13 @@ def _identity(path: str) -> str:
     except OSError:
         return "-"
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def _content(path: str) -> str:
+    try:
+        return hashlib.sha256(read_if_there(path) or b"").hexdigest()
+    except OSError:
+        return "-"
 
 
 def _remembered(path: str, stamp: list[str]) -> Host | None:

@@ -19,9 +19,9 @@ from aisb.domain.packages import parse_packages
 from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets, without_gate
 from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
-from aisb.effects.image_inputs import read_inputs
+from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
-from aisb.effects.plan import Plan
+from aisb.effects.plan import Plan, images_noted
 from aisb.effects.registries import recorded_registries, registries_of
 from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
@@ -116,8 +116,12 @@ def make_plan(question: Question, shop: Workshop) -> Plan:
 
 
 def need_images(question: Question, shop: Workshop) -> ImageNames:
-    """The two images' names, both in podman's store when this returns."""
-    return build_images(BuildRequest(spec_of(question), question.wanted.ca_bundle, question.wanted.customize), shop)
+    """The two images' names, both in podman's store when this returns, or when last looked at."""
+    request = BuildRequest(spec_of(question), question.wanted.ca_bundle, question.wanted.customize)
+    known = known_inputs(shop.directories.cache, request.spec)
+    if known and images_noted(shop.directories.cache, image_names(known)):
+        return image_names(known)
+    return build_images(request, shop)
 
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:

@@ -17,6 +17,8 @@ from aisb.assets import asset_path, package_path
 from aisb.effects.state import make_private, read_if_there, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aisb.domain.source_files import SourceFile
     from aisb.domain.wanted import Wanted
 
@@ -111,15 +113,15 @@ def _listing(tree: str) -> list[str]:
     return [f"{tree}/{name} {status.st_size} {status.st_mtime_ns} {status.st_ino}" for name, status in files]
 
 
-def images_noted(cache: str, plan: Plan) -> bool:
-    """Whether both images of this plan were there when last looked at: spares podman two questions."""
-    return all(os.path.exists(_note(cache, image)) for image in images_of(plan))
+def images_noted(cache: str, images: Iterable[str]) -> bool:
+    """Whether these images were there when last looked at: spares podman a question for each."""
+    return all(os.path.exists(_note(cache, image)) for image in images)
 
 
-def note_images(cache: str, plan: Plan) -> None:
-    """Remember that the plan's images are there."""
+def note_images(cache: str, images: Iterable[str]) -> None:
+    """Remember that these images are there."""
     make_private(f"{cache}/built")
-    for image in images_of(plan):
+    for image in images:
         write_whole(_note(cache, image), b"")
 
 

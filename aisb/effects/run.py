@@ -479,8 +479,7 @@ def need_home(job: Job, runner: Runner) -> None:
     stamp = f"{job.directories.state}/homes/{job.home_volume}"
     if os.path.exists(stamp):
         return
-    if not _has_home(job, runner):
-        _make_home(job, runner)
+    _make_home(job, runner)
     make_private(os.path.dirname(stamp))
     write_whole(stamp, job.project.encode("utf-8", "surrogateescape"))
 
@@ -494,7 +493,7 @@ def _make_home(job: Job, runner: Runner) -> None:
     try:
         run_ok(runner, Command(argv=home_argv(job.podman, job.home_volume), timeout_seconds=30))
     except CommandError:
-        # Another run of the project may have made it since we looked: podman calls that an error.
+        # podman calls it an error where it is there already. To ask first would cost each first run of a project more.
         if not _has_home(job, runner):
             raise
 

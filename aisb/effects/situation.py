@@ -20,7 +20,7 @@ from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.host import host_addresses, name_servers
 from aisb.effects.pins import read_base_pin, read_pins
-from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, keep_plan, note_images
+from aisb.effects.plan import Plan, Question, find_plan, fingerprint, images_noted, images_of, keep_plan, note_images
 from aisb.effects.safe_files import is_reached_through, need_outside_of_homes
 from aisb.effects.state import volumes_directory
 from aisb.errors import Untrusted, UsageError
@@ -286,12 +286,12 @@ def need_plan(question: Question, shop: Workshop) -> Plan:
 
         plan = make_plan(question, shop)
         keep_plan(cache, _pinned(question, cache), plan)
-        note_images(cache, plan)
-    if not images_noted(cache, plan):
+        note_images(cache, images_of(plan))
+    if not images_noted(cache, images_of(plan)):
         from aisb.effects.make_plan import need_images
 
         need_images(question, shop)
-        note_images(cache, plan)
+        note_images(cache, images_of(plan))
     return plan
 
 

@@ -105,6 +105,29 @@ def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
     assert first == second == Host(program, (5, 4), "overlay", first.network, first.cgroup_manager)
 
 
+def test_facts_are_asked_again_when_podmans_settings_say_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own, by what they say: the same in another home is no news."""
+    program = tmp_path / "bin/podman"
+    program.parent.mkdir(mode=0o755)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    answers = [
+        answer for driver in ("overlay", "vfs") for answer in (said("podman version 5.4.2"), said(info(driver=driver)))
+    ]
+    runner = FakeRunner(*answers)
+    found = []
+    for home, text in (("a", "one"), ("b", "one"), ("b", "other")):
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{tmp_path}/{home}")
+        settings = tmp_path / home / "containers/storage.conf"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(text)
+        found.append(need_host(f"{tmp_path}/cache", runner, str(program.parent), "", lambda: None).storage_driver)
+
+    assert found == ["overlay", "overlay", "vfs"]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

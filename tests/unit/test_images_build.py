@@ -11,12 +11,17 @@ import pytest
 
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.certificates import find_certificates
+from aisb.domain.harnesses import PI
 from aisb.domain.images import ImageSpec
+from aisb.domain.layers import Setting
+from aisb.domain.wanted import Wanted
 from aisb.effects.build import BuildRequest, build_images, same_build
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
+from aisb.effects.make_plan import need_images
 from aisb.effects.own_folder import own_folder
 from aisb.effects.pins import write_base_pin, write_node_pin
+from aisb.effects.plan import Question, forget_image, note_images
 from aisb.effects.process import Finished
 from aisb.effects.workshop import alone, sha256_of
 from aisb.errors import CommandError, Unavailable, UsageError
@@ -101,6 +106,25 @@ def test_what_is_there_is_not_built(tmp_path: Path) -> None:
 
     assert build_images(BuildRequest(SPEC), shop) == names
     assert runner.argvs == [("/usr/bin/podman", "image", "exists", name) for name in names]
+
+
+def test_a_new_project_asks_nothing_about_images_that_were_there(tmp_path: Path) -> None:
+    """One look serves all projects; where an image is gone, the run that misses it forgets it, and all look again."""
+    runner = Podman(YES, YES, YES, YES)
+    shop = make_shop(tmp_path, runner)
+    cache = shop.directories.cache
+    names = image_names(prepare(shop))
+    wanted = Wanted("allow", (), (), (Setting("zsh", "--install"),), BASE.text, "", "", 600, harness=PI)
+    question = Question(wanted, "", "/p", "home", "user", "", "pasta", (), "", "")
+
+    looked = need_images(question, shop)
+    note_images(cache, names)
+    known = need_images(question._replace(project="/other"), shop)
+    forget_image(cache, names.gate)
+    again = need_images(question, shop)
+
+    assert (looked, known, again) == (names, names, names)
+    assert [argv[-1] for argv in runner.argvs] == [*names, *names]
 
 
 def test_what_is_missing_is_built_tried_and_only_then_named(tmp_path: Path) -> None:

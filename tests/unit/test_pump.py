@@ -8,6 +8,8 @@ import os
 import random
 import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -66,6 +68,12 @@ class Joined:
         """Close the ends that the pump does not own."""
         self.client.close()
         self.bridge.close()
+
+
+@pytest.fixture(autouse=True)
+def prepared() -> None:
+    """As relay and bridge do when they start."""
+    pump.prepare()
 
 
 @pytest.fixture
@@ -140,6 +148,39 @@ def test_much_of_it_passes_as_it_is_on_every_kernel(
 
     assert heard == data
     assert (calls[0] > 1) == (kernel == "hands on")
+
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WITHOUT_ROOM = """
+import contextlib, fcntl, os, sys
+from gate import pump
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+with contextlib.suppress(PermissionError):
+    while True:
+        fcntl.fcntl(os.pipe()[1], fcntl.F_SETPIPE_SZ, 1 << 20)
+pump.prepare()
+print(len(pump._PIPE))
+"""
+
+
+def test_where_no_room_for_pipes_is_left_it_is_copied(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe of the smallest size would move less at a time than a copy does."""
+    argv = (sys.executable, "-c", WITHOUT_ROOM)
+    shared = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (shared.stdout, shared.stderr) == ("0\n", "")
+
+    monkeypatch.setattr(pump, "_PIPE", [])
+    monkeypatch.setattr(os, "splice", None)
+    without = Joined(loop)
+    data = random.Random(5).randbytes(3_000_000)
+    sender = in_pieces(without.bridge, data)
+    heard = receive(loop, without.client, len(data) + 1)
+    sender.join()
+    without.close()
+    turn(loop, lambda: without.pump.closed)
+
+    assert heard == data
 
 
 def test_what_comes_from_the_agents_side_is_always_copied(

@@ -139,7 +139,7 @@ from aisb.domain.freshness import Freshness, stamp
 from aisb.domain.images import NodePin, PinnedBase
 from aisb.domain.wanted import Wanted
 from aisb.effects.pins import read_pins, this_platform, write_base_pin, write_node_pin
-from aisb.effects.plan import Plan, Question, keep_plan, note_images
+from aisb.effects.plan import Plan, Question, images_of, keep_plan, note_images
 from aisb.effects.progress import Silence
 from aisb.effects.situation import need_plan
 from aisb.effects.state import Directories
@@ -154,7 +154,7 @@ wanted = Wanted("allow", (), (), (), base.text, "", "", 600)
 question = Question(wanted, "", "/p", "home", "user", "", "pasta", (), "", "")
 plan = Plan(*["allow", "user", "home", "", 1, 0, (), "s:1", "g:1", "", {}, {}, "key", "", False, ()])
 keep_plan(cache, question._replace(pin=read_pins(cache, base.text)), plan)
-note_images(cache, plan)
+note_images(cache, images_of(plan))
 before = sys.modules.keys() | set()
 # A runner that does not exist, so nothing can be run; and the report would fail too.
 shop = Workshop("podman", Directories("", cache, "", ""), {}, None, None, time.time())
