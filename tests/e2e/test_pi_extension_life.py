@@ -63,6 +63,7 @@ def test_a_session_leaves_nothing_behind(lab: Lab) -> None:
     running = ["shell", "podman ps -q --filter name=aisb-run-$RUN"]
     mark = ["bash", "touch /tmp/mark kept; ls /tmp/mark kept", False]
     look = ["bash", "ls /tmp/mark kept", False]
+    alone = ["shell", "pgrep -c -P $PI_PID -f 'aisb serve'"]
     steps = [
         ["hear", "tools run in sandbox"],
         ["tools", [BASH]],
@@ -70,18 +71,20 @@ def test_a_session_leaves_nothing_behind(lab: Lab) -> None:
         mark,
         ["session"],
         look,
+        alone,
         ["close"],
         ["shell", GONE],
     ]
 
     report = host_pi(lab, files=FILES, before=KEEP, steps=steps)
 
-    _, results, running_then, before, _, after, code, gone = report["steps"]
+    _, results, running_then, before, _, after, serving, code, gone = report["steps"]
     assert texts(results) == ["1000\n"]
     assert running_then["out"].strip() != ""
     assert before["exitCode"] == 0
     assert "kept" in after["output"]
     assert "/tmp/mark': No such file" in after["output"]
+    assert serving["out"] == "1\n"
     assert (code, gone["out"]) == (0, "gone\n")
     assert report["footers"][0] == "sandbox: starting"
     assert "no network" in report["footers"][1]
