@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
+# Many tests of the tools wait for a while, and some for a minute.
+WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
 .PHONY: help demo demo-clean test check extension unit tools e2e test-vm lint style completions build lab lab-up lab-down bench soak clean
 
@@ -35,7 +37,7 @@ pi-extension/node_modules/.checked: tests/pi-extension $(wildcard pi-extension/*
 	touch $@
 
 tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
-	$(PYTEST) -q -n $(JOBS) --dist loadfile tests/tools
+	$(PYTEST) -q -n $(WAITING_JOBS) --dist loadfile tests/tools
 
 e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/e2e

@@ -33,6 +33,8 @@ class Claim:
 
     def __init__(self, state: str, project: str) -> None:
         self.project = project
+        # The directory itself: it may be renamed meanwhile, and another one take its place.
+        self._root = _directory(project)
         self._record = f"{make_private(f'{state}/made')}/{_key(project)}"
         self._lock = os.open(f"{self._record}.lock", _OPEN, 0o600)
         self.held = os.open(f"{self._record}.held", _OPEN, 0o600)
@@ -85,8 +87,7 @@ class Claim:
         self._is_released = True
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._remove_if_last()
-        os.close(self.held)
-        os.close(self._lock)
+        self._close()
 
     def remove_if_unused(self, patience: float) -> None:
         """Remove what was made and nobody uses any more; nothing where somebody is about to."""
@@ -95,8 +96,11 @@ class Claim:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             while not self._remove_if_last() and time.monotonic() < deadline:
                 time.sleep(_AGAIN_SECONDS)
-        os.close(self.held)
-        os.close(self._lock)
+        self._close()
+
+    def _close(self) -> None:
+        for descriptor in (self.held, self._lock, *(() if self._root is None else (self._root,))):
+            os.close(descriptor)
 
     def _remove_if_last(self) -> bool:
         """Whether nothing is left of it."""
@@ -107,10 +111,11 @@ class Claim:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        # What is not empty any more is somebody's.
-        with suppress(OSError), Tree(self.project) as tree:
-            for path in sorted(made, reverse=True):
-                tree.remove(path)
+        if self._root is not None:
+            # What is not empty any more is somebody's.
+            with suppress(OSError), Tree(".", self._root) as tree:
+                for path in sorted(made, reverse=True):
+                    tree.remove(path)
         os.unlink(f"{self._record}.json")
         return True
 
@@ -130,6 +135,13 @@ def remove_left_over(state: str, patience: float = 0) -> None:
                 project, _ = _made(read_if_there(f"{directory}/{name}"))
                 if project and name == f"{_key(project)}.json":
                     Claim(state, project).remove_if_unused(patience)
+
+
+def _directory(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def _remembered(found: list[str], before: list[str], is_there: Callable[[str], bool]) -> list[str]:

@@ -29,14 +29,14 @@ class Entry(NamedTuple):
 
 class Tree:
     """
-    A directory and what is below it. Paths are relative to it, "" is itself.
+    A directory and what is below it. Paths are relative to it, "" is itself. `within` is what its own path begins in.
 
     What cannot be looked at is as good as not there: whoever is kept out of it here is the agent's own user.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, within: int | None = None) -> None:
         self.path = path
-        self._directories: dict[str, int | None] = {"": os.open(path, _STEP)}
+        self._directories: dict[str, int | None] = {"": os.open(path, _STEP, dir_fd=within)}
 
     def __enter__(self) -> Self:
         return self

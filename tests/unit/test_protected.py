@@ -341,6 +341,19 @@ def test_missing_directories_are_made_and_the_last_run_removes_them(project: Pat
     assert [name for name in os.listdir(f"{state}/made") if name.endswith(".json")] == []
 
 
+def test_what_was_made_is_removed_from_a_project_that_was_renamed(project: Path, tmp_path: Path) -> None:
+    """And an empty directory of the one that has taken its place stays."""
+    claim = Claim(f"{tmp_path}/state", str(project))
+    claim.take()
+    shield_of(project, claim=claim)
+    moved = project.rename(tmp_path / "moved")
+    (project / ".husky").mkdir(parents=True)
+
+    claim.release()
+
+    assert (os.listdir(moved), os.listdir(project)) == ([".git"], [".husky"])
+
+
 def test_what_killed_runs_left_is_gone_when_the_next_run_of_any_project_begins(project: Path, tmp_path: Path) -> None:
     """The kernel has taken their locks away; those of a living run hold."""
     state = f"{tmp_path}/state"
