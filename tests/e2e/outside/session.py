@@ -199,11 +199,16 @@ def names(directory: str) -> list[str]:
 
 
 def left() -> list[str]:
-    """What there is of sandboxes: containers, directories of runs, volumes without a name."""
+    """What there is of our sandboxes: containers, directories of runs, volumes without a name."""
     argv = ("podman", "ps", "-aq", "--filter", "label=aisb.role=sandbox")
     containers = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    return [*containers, *(volumes() - VOLUMES), *(directories() - DIRECTORIES)]
+
+
+def directories() -> set[str]:
+    """Of runs: their ids."""
     parents = [f"{RUNTIME}/r", *(f"{RUNTIME}/g/{gate}/r" for gate in names(f"{RUNTIME}/g"))]
-    return [*containers, *(volumes() - VOLUMES), *(name for parent in parents for name in names(parent))]
+    return {name for parent in parents for name in names(parent)}
 
 
 def volumes() -> set[str]:
@@ -215,6 +220,8 @@ def volumes() -> set[str]:
 
 
 VOLUMES = volumes()
+# A test that was killed with all that it had started leaves some, until a run like its own begins.
+DIRECTORIES = directories()
 
 
 def nap(number: int) -> str:
