@@ -165,16 +165,7 @@ class _Keeper:
         What was killed leaves its own children to us: they are found in the next round.
         """
         while not self._reap():
-            stopped: set[int] = set()
-            for _ in range(_MOST_ROUNDS):
-                found = set(offspring()) - stopped
-                if not found:
-                    break
-                for process in found:
-                    _kill(process, _signal.SIGSTOP)
-                stopped |= found
-            for process in stopped:
-                _kill(process, _signal.SIGKILL)
+            kill_offspring()
             if select.select([self._woken], [], [], _AGAIN_SECONDS)[0]:
                 self._calm()
 
@@ -204,11 +195,23 @@ def end_with(life: int) -> None:
                 poll.unregister(life)
                 life = -1
             # Again and again, until it has noticed that nobody is left.
-            for process in offspring(ours):
-                if process != os.getpid():
-                    _kill(process, _signal.SIGKILL)
+            kill_offspring(ours)
     finally:
         os._exit(0)
+
+
+def kill_offspring(above: int = 0) -> None:
+    """Kill all below that process but ourselves; stopped first, so that nobody begins another one meanwhile."""
+    stopped: set[int] = set()
+    for _ in range(_MOST_ROUNDS):
+        found = set(offspring(above)) - stopped - {os.getpid()}
+        if not found:
+            break
+        for process in found:
+            _kill(process, _signal.SIGSTOP)
+        stopped |= found
+    for process in stopped:
+        _kill(process, _signal.SIGKILL)
 
 
 def offspring(above: int = 0) -> list[int]:
