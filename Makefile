@@ -11,7 +11,7 @@ JOBS ?= 2
 # Many tests of the tools wait for a while, and some for a minute.
 WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo demo-clean test check unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench soak clean
+.PHONY: help demo demo-clean test check extension unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,10 +24,17 @@ demo-clean: ## take back everything that the demo made
 
 test: check tools e2e ## lint, types, unit, golden, property, tool and end-to-end tests, the laboratory made by itself
 
-check: lint unit ## what can be checked without podman
+check: lint unit extension ## what can be checked without podman
 
 unit: $(VENV)/ready ## unit, golden and property tests
 	$(PYTEST) -q -n $(JOBS) tests/unit tests/golden tests/properties
+
+extension: pi-extension/node_modules/.checked ## types and unit tests of the pi extension
+
+pi-extension/node_modules/.checked: tests/pi-extension $(wildcard pi-extension/*.json pi-extension/*.ts pi-extension/.npmrc) \
+		$(shell find pi-extension/src pi-extension/test -type f)
+	tests/pi-extension
+	touch $@
 
 tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
 	$(PYTEST) -q -n $(WAITING_JOBS) --dist loadfile tests/tools
@@ -82,4 +89,4 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 clean: ## remove what make made in this folder
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis pi-extension/node_modules pi-extension/.node

@@ -16,8 +16,15 @@ import time
 
 from gate.probe import Failure, prove_allow, prove_closed, prove_pinned
 
+# As `typing` has it, whose import would take 15 ms of every start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 VARIABLES = 3
 PHASES = 4
+# Of a later command: a pipe that ends with the aisb that asked for it.
+LIFE = 5
 
 REFUSED = 77
 NOT_EXECUTABLE = 126
@@ -26,7 +33,7 @@ NOT_FOUND = 127
 UID = 1000
 SESSION = "/run/aisb"
 PROJECT = "/project"
-POLICY_DIRECTORY = f"{PROJECT}/.ai-sandbox"
+POLICY_DIRECTORY = ".ai-sandbox"
 SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt"
 # The user's own, and that of a gate which opens TLS.
 CERTIFICATES = (f"{SESSION}/ca.pem", f"{SESSION}/gate/ca.pem")
@@ -40,6 +47,8 @@ RELAY = ("127.0.0.1", 3130)
 RELAY_SECONDS = 5.0
 RELAY_LOOK_SECONDS = 0.001
 INITS = ("/usr/bin/tini", "/usr/bin/tini-static")
+# No program: what is asked for by this name is done by this very process.
+TOOLS = b"/usr/libexec/aisb/tools"
 
 _READ_BYTES = 1 << 20
 _ID = f"{UID}\t{UID}\t{UID}\t{UID}"
@@ -80,9 +89,10 @@ def _launch(command: list[bytes]) -> None:
     check_drop(read_text("/proc/self/status"))
     environment = parse_variables(read_descriptor(VARIABLES))
     check_home(environment.get(b"HOME", b""))
-    check_same(PROJECT, read_if_there(f"{SESSION}/project"))
+    project = read_if_there(f"{SESSION}/project-target").removesuffix("\n") or PROJECT
+    check_same(project, read_if_there(f"{SESSION}/project"))
     # A link in its place would have shown the agent a directory of the host that nobody meant.
-    check_same(POLICY_DIRECTORY, read_if_there(f"{SESSION}/policy-directory"))
+    check_same(f"{project}/{POLICY_DIRECTORY}", read_if_there(f"{SESSION}/policy-directory"))
     check_covers(read_if_there(f"{SESSION}/covers"))
     if own := [path for path in CERTIFICATES if os.path.exists(path)]:
         write_bundle(own)
@@ -101,6 +111,9 @@ def _launch(command: list[bytes]) -> None:
     # A later command of the same sandbox finds the home as it is.
     if os.getpid() == 1:
         seed_home(environment[b"HOME"].decode(), read_if_there(f"{SESSION}/seeds"))
+    if command == [TOOLS] and os.getpid() == 1:
+        report("exec")
+        serve(environment)
     path = find_command(command[0], environment.get(b"PATH", b""))
     init = next((path for path in INITS if os.access(path, os.X_OK)), None)
     if init is None:
@@ -307,12 +320,33 @@ def become(init: str, command: list[bytes], environment: dict[bytes, bytes]) -> 
     """
     os.close(VARIABLES)
     os.close(PHASES)
+    flags = [b"-g"]
+    if os.getpid() != 1:
+        # A later command: the first process is nobody's whom we could ask to take in its orphans.
+        from gate.keeper import end_with
+
+        flags.append(b"-s")
+        end_with(LIFE)
     restore_signals()
     try:
-        os.execve(init, [b"tini", b"-g", b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
+        os.execve(init, [b"tini", *flags, b"--", *command], environment)  # noqa: S606 - argv as it came, no shell wanted
     except OSError as error:
         _say(command[0], error.strerror or "cannot be run")
         os._exit(NOT_EXECUTABLE)
+
+
+def serve(environment: dict[bytes, bytes]) -> NoReturn:
+    """
+    Do what a session asks for, to its end, which is the sandbox's.
+
+    As the first process, which no other can kill, and without an init beside it, whose stdout would be open to all.
+    """
+    os.close(VARIABLES)
+    os.close(PHASES)
+    # Few runs do.
+    from gate.tools import main
+
+    main(environment)
 
 
 def restore_signals() -> None:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from aisb.cli.verbs import app
-from aisb.domain.options import FLAG, LEARN_OPTIONS, OPTIONS
+from aisb.domain.options import EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS
 from aisb.render.completion import Flag, Verb, bash, fish, zsh
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def all_verbs() -> list[Verb]:
     learn = [flag for flag in (*_of_options(LEARN_OPTIONS), *run) if flag.name != "version"]
     own = [
         Verb("run", "the agent or a command, sandboxed", tuple(run)),
+        Verb("serve", "a sandbox for the program on stdin and stdout", tuple(run)),
+        Verb("exec", "one more command in a sandbox that runs", (*_of_options(EXEC_OPTIONS), _HELP)),
         Verb("learn", "run a command, and propose the list that it needs", tuple(learn)),
     ]
     return sorted([*own, *_of_typer("", typer.main.get_command(app))])

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
-from aisb.domain.options import BY_FLAG, CONFIGURABLE, FLAG, LEARN_OPTIONS, OPTIONS
+from aisb.domain.options import BY_FLAG, CONFIGURABLE, EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aisb.domain.options import Option
 
 _WIDTH = 80
 _COLUMN = 27
@@ -29,12 +31,12 @@ usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
 Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
-run:      run          the agent or a command (the default; aisb run --help)
+run:      run, serve   a command (the default: aisb run --help); what is asked
 policy:   init         write .ai-sandbox/allow for the project that is here
           trust        look at a project's .ai-sandbox, and let it count
           policy       what may be reached: policy check TARGET, policy show
           logs, learn  what a run was allowed and refused; what a command needs
-          allow, deny  change what a running sandbox may reach
+          allow, deny  change what a running sandbox may reach; ps, exec, stop
 images:   build, update, inspect   the two images: built, renewed, looked at
 machine:  doctor, gate, clean  will a run work; the gates; what no run needs
 
@@ -45,23 +47,54 @@ run unprotected. Where aisb cannot enforce, it does not run.
 
 def print_help(verb: list[str]) -> int:
     """Print the screen, or the flags of a verb that runs something, on stdout."""
-    texts = {"run": run_help, "learn": learn_help}
+    texts = {"run": run_help, "learn": learn_help, "serve": serve_help, "exec": exec_help}
     answer(texts[verb[0]]() if verb and verb[0] in texts else _SCREEN)
     return 0
 
 
+def exec_help() -> str:
+    """The flags of `exec`."""
+    text = verb_help(
+        "exec",
+        "Run one more command in a sandbox that runs, as any command of it, with the\n"
+        "variables that the run was given; aisb's exit code is the command's. RUN is a\n"
+        "run's id or its beginning, or . for the one of the project that is here",
+        _flags_of(EXEC_OPTIONS),
+        (),
+        ("RUN", "--", "COMMAND", "ARG*"),
+    )
+    return f"{text}\n"
+
+
+def _flags_of(options: Iterable[Option]) -> list[tuple[str, str]]:
+    shown = (*options, BY_FLAG["--help"])
+    return [(f"--{option.name} {option.metavar}".rstrip(), option.help) for option in shown]
+
+
 def learn_help() -> str:
     """The flags that only `learn` has."""
-    options = (*LEARN_OPTIONS, BY_FLAG["--help"])
-    flags = ((f"--{option.name} {option.metavar}".rstrip(), option.help) for option in options)
     text = verb_help(
         "learn",
         "Run a command with everything public open on ports 80 and 443, and propose the\n"
         "list that it needs. Nothing of it takes effect by itself. The flags are these\n"
         "and those of a run: aisb run --help",
-        flags,
+        _flags_of(LEARN_OPTIONS),
         (),
         ("--", "COMMAND", "ARG*"),
+    )
+    return f"{text}\n"
+
+
+def serve_help() -> str:
+    """What it is for; its flags are those of a run."""
+    text = verb_help(
+        "serve",
+        "Start a sandbox for the program on stdin and stdout, which says what is to be\n"
+        "done in it, and end it with that program. What both say is written down in\n"
+        "docs/session-protocol.md. The project is mounted at its own path. The flags are\n"
+        "those of a run: aisb run --help",
+        [("--help", BY_FLAG["--help"].help)],
+        (),
     )
     return f"{text}\n"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Programs of the image, which a host need not have.
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
-_LATER_VERBS = frozenset({"down", "exec", "ps", "status", "stop", "up"})
+_LATER_VERBS = frozenset({"down", "status", "up"})
 # A second word that nobody would give an agent as a prompt, with its verb.
 _SECOND_WORDS = {"presets": "policy"}
 # A word for help, and other tools' short form of --version.

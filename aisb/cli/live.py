@@ -75,6 +75,13 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
     return 0
 
 
+def say_entry(session: Session, action: str, text: str, seconds: int) -> dict[str, object]:
+    """Put an entry in force for a run, for so long (0: to its end); what that is, and how many connections it ended."""
+    entries = _live(action, text, _parsed(action, text))
+    closed = _say(session, entries, seconds)
+    return {"entries": [entry.text() for entry in entries], **({"closed": closed} if action == DENY else {})}
+
+
 def _say_what_is_allowed(session: Session, text: str, entries: list[Entry], period: str) -> None:
     # No word opens an address: all that this can do is to take a denial back.
     if any(isinstance(entry, AddressEntry) for entry in entries):

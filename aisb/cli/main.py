@@ -17,12 +17,16 @@ VERBS = frozenset(
         "clean",
         "deny",
         "doctor",
+        "exec",
         "gate",
         "init",
         "inspect",
         "learn",
         "logs",
         "policy",
+        "ps",
+        "serve",
+        "stop",
         "trust",
         "update",
         "version",
@@ -77,6 +81,14 @@ def _dispatch(arguments: list[str]) -> int:
         from aisb.cli.learn import learn
 
         return learn(taken, VERBS)
+    if taken.verb == "serve":
+        from aisb.cli.serve import serve
+
+        return serve(taken, VERBS)
+    if taken.verb == "exec":
+        from aisb.cli.runs import exec_verb
+
+        return exec_verb(taken.rest)
     if taken.verb == "run":
         from aisb.cli.run import run
 

@@ -10,7 +10,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from aisb.cli.request import variable_of
 from aisb.cli.verbs import app
-from aisb.domain.options import BY_FLAG, FLAG, LEARN_OPTIONS, OPTIONS, SHORT_FLAGS
+from aisb.domain.options import BY_FLAG, EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS, SHORT_FLAGS
 from aisb.render.manual import Entry, Part, Row, manual
 from aisb.render.schemas import SCHEMAS
 
@@ -27,25 +27,31 @@ ENDINGS = {
     "build": "69 where something cannot be fetched or built.",
     "clean": "69 where something had to stay.",
     "deny": "0 where the gate has shown it, 69 where that could not be proved: it refuses all the same.",
+    "exec": "the command's own code; 2 where no such run goes on.",
     "doctor": "0 where a run will work here and be enforced, 69 where it would be refused; with `--strict` also for "
     "a warning.",
     "gate down": "69 where one that was named stays.",
-    "gate logs": "0, also where no gate is there.",
+    "gate logs": "0, also where no gate is there; 2 where there are several and none is named.",
     "gate status": "0, or 69 where one does not prove itself.",
     "gate up": "0 where it is there and has proved itself, 69 where it could not be started.",
     "init": "2 where a list is there already: it is left alone.",
-    "inspect": "69 where the images are not built yet.",
+    "inspect": "69 where the images are not built yet, or podman does not know the run; 2 where no such run goes on.",
     "learn": "the command's own code.",
     "logs": "0, also where nothing is on record; 2 where no run is named so.",
-    "policy check": "0 allowed, 1 denied, 69 where it could not tell (a preset of an image that is not built).",
+    "policy check": "0 allowed, 1 denied, 2 where nothing is allowed yet, 69 where it could not tell (a preset of an image that is not built).",
     "policy presets": "69 where it is to be read off an image that is not built.",
     "policy show": "69 where a preset is to be read off an image that is not built.",
+    "ps": "0, also where nothing runs.",
     "run": "the command's own code, or one of those above.",
+    "serve": "0 where the client has ended the session; otherwise as a run does.",
+    "stop": "0 once nothing is left of it; 2 where no such run goes on.",
     "trust": "78 where nobody has said yes. With `--show`: 0 trusted, 1 not, 69 could not tell.",
     "update": "69 where anything fails: then all is as it was. With `--check`: 10 something is newer, 69 something is "
     "unknown, 0 neither.",
     "version": "",
 }
+
+_HELP = Row("-h, --help", BY_FLAG["--help"].help.replace(" (also -h)", ""))
 
 
 def documents() -> dict[str, str]:
@@ -72,6 +78,22 @@ def entries() -> list[Entry]:
             "flags are these and those of a run.",
             _groups(LEARN_OPTIONS),
             ENDINGS["learn"],
+        ),
+        Entry(
+            "exec",
+            "aisb exec FLAG* RUN -- COMMAND ARG*",
+            "Run one more command in a sandbox that runs, as any command of it, with the variables that the run was "
+            "given. RUN is a run's id or its beginning, or `.` for the one of the project that is here.",
+            (Part("", (*map(_row, EXEC_OPTIONS), _HELP)),),
+            ENDINGS["exec"],
+        ),
+        Entry(
+            "serve",
+            "aisb serve FLAG*",
+            "Start a sandbox for the program on stdin and stdout, which says what is to be done in it "
+            "([session-protocol.md](session-protocol.md)), and end it with that program. Its flags are those of a run.",
+            (),
+            ENDINGS["serve"],
         ),
     ]
     run, *others = sorted(
@@ -108,7 +130,7 @@ def _of_typer(name: str, command: object) -> list[Entry]:
     rows = (
         *(Row(str(word.metavar), str(getattr(word, "help", "") or "")) for word in words),
         *map(_flag, flags),
-        Row("-h, --help", BY_FLAG["--help"].help.replace(" (also -h)", "")),
+        _HELP,
     )
     usage = " ".join(["aisb", name, "FLAG*", *(str(word.metavar) for word in words)])
     about = " ".join(str(getattr(command, "help", "")).split())

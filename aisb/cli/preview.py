@@ -15,10 +15,12 @@ from aisb.cli.run import (
     job_of,
     mounts_of,
     question_of,
+    target_of,
     wish_of,
     wishes_of,
     with_injections,
     with_proxy,
+    without_entries,
 )
 from aisb.domain.options import PREVIEWS
 from aisb.domain.trust import PROJECT_DIRECTORY
@@ -58,7 +60,7 @@ def preview(split: Split, asked: Request) -> int:
     where = preview_directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     sources = read_sources(wish_of(asked, project), where, None, keep=False)
-    request = read_request(split, os.environ, sources.layers, sources.variables)
+    request = without_entries(read_request(split, os.environ, sources.layers, sources.variables), sources)
     for note in request.notes:
         say(note)
     variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
@@ -96,7 +98,7 @@ def preview(split: Split, asked: Request) -> int:
 def files_of(request: Request, sources: Sources, project: str, where: Directories, policy: Policy) -> Files:
     """What a run would mount, protect and mask, and which variables its pi would take a token from."""
     places = mounts_of(request, sources, project, where)
-    shield = _shield(roots_to_guard(project, wishes_of(request, places), places))
+    shield = _shield(roots_to_guard(project, target_of(request, project), wishes_of(request, places), places))
     masked = {mask.source for mask in shield.masks if mask.shown}
     kept = {cover.source for cover in shield.covers if cover.read_only}
     kept |= {f"{project}/{PROJECT_DIRECTORY}"} if sources.policy_directory else set()

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.splitter import LEARN
+from aisb.cli.splitter import LEARN, SERVE
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.harnesses import PI, parse_harness
 from aisb.domain.images import parse_node_line, parse_node_origin
@@ -47,6 +47,8 @@ _PULL_HINT = "write: never, or missing for whatever is not there yet"
 _TRUE = {"1", "true", "yes"}
 _FALSE = {"", "0", "false", "no"}
 SHELL = ("/bin/bash", "-l")
+# As gate/launcher.py knows it.
+TOOL_SERVER = ("/usr/libexec/aisb/tools",)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUILT_IN = Layer(
     BUILT_IN,
@@ -96,6 +98,8 @@ class Request(NamedTuple):
     harness: str = ""
     pi: PiWish = PiWish()
     may_fetch: bool = True
+    # The command is the tool server.
+    serves: bool = False
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -129,6 +133,8 @@ def read_request(
         raise UsageError("--project and --no-cwd exclude each other", hint="leave one of the two out")
     if settings >= {"shared-home", "ephemeral-home"}:
         raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
+    if split.verb != "run" and "detach" in settings:
+        raise UsageError(f"aisb {split.verb} has somebody to speak with: --detach is for a run", hint="leave it out")
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
     no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
@@ -162,8 +168,11 @@ def read_request(
         timeout_seconds=limits.timeout_seconds,
         notes=(*([net.note] if net.note else []), *limits.notes),
         harness=harness,
-        pi=_pi_wish(layers, settings, learn=wanted.learn, may_pass_in=bool(split.own("yes"))),
+        pi=_pi_wish(layers, settings, learn=wanted.learn, may_pass_in=bool(split.own("yes")))
+        if split.verb != SERVE
+        else PiWish(wanted=False),
         may_fetch=may_fetch(scalars.get("pull")),
+        serves=split.verb == SERVE,
     )
 
 
@@ -433,10 +442,14 @@ def variable_of(name: str) -> str:
 
 def _harness(split: Split, settings: frozenset[str], held: str) -> str:
     """The agent that the command is, "" where a shell or any other command was asked for. The image holds `held`."""
-    return "" if "shell" in settings or split.command is not None else held
+    return "" if "shell" in settings or split.command is not None or split.verb == SERVE else held
 
 
 def _command(split: Split, settings: frozenset[str], harness: str) -> tuple[str, ...]:
+    if split.verb == SERVE:
+        if "shell" in settings:
+            raise UsageError("aisb serve has no shell", hint="write: aisb --shell")
+        return TOOL_SERVER
     if "shell" in settings:
         if split.command is not None or split.harness:
             raise UsageError("--shell takes no command", hint="write: aisb --shell, or: aisb -- COMMAND")

@@ -8,14 +8,17 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.hints import hints_for, nearest_flag, strange_variables
-from aisb.cli.output import say, write_stderr
+from aisb.cli.output import answer, say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.freshness import parse_freshness
 from aisb.domain.harnesses import HARNESSES
+from aisb.domain.mounts import check_target
 from aisb.domain.net import FULL, PINNED
+from aisb.domain.net import NONE as NO_NET
 from aisb.domain.options import PREVIEWS
 from aisb.domain.project import EPHEMERAL_HOME, SHARED_HOME
+from aisb.domain.protected import relative_to
 from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
@@ -41,6 +44,7 @@ from aisb.effects.sources import Sources, Wish, read_sources
 from aisb.effects.state import directories, preview_directories, volumes_directory
 from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
+from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, policy_target
 from aisb.render.identity import command_environment
 from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
 from aisb.render.shield import shield_lines
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from aisb.effects.plan import Plan, Question
     from aisb.effects.process import Runner
     from aisb.effects.progress import Report
+    from aisb.effects.serve import Service
     from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
     from aisb.effects.trust import Asked
@@ -89,12 +94,15 @@ def run(
     verbs: frozenset[str],
     on_project: Callable[[str], None] = lambda _project: None,
     on_end: Callable[[Done], None] = lambda _done: None,
+    service: Service | None = None,
+    on_begin: Callable[[str], None] | None = None,
 ) -> int:
     """
     Do what the command line says.
 
     Of a run, not of a preview: `on_project` is called with the project once it is known and before anything is started,
-    `on_end` at the end of the run and before its last words.
+    `on_end` at the end of the run and before its last words. `service` is who speaks with a tool server, `on_begin`
+    who is told the run's id when its command begins.
     """
     clock = Clock()
     asked = read_request(split, os.environ)
@@ -108,6 +116,10 @@ def run(
         from aisb.cli.preview import preview
 
         return preview(split, asked)
+    if asked.has("detach") and on_begin is None:
+        from aisb.effects.detach import detached
+
+        return detached(lambda tell: run(split, verbs, on_project, on_end, service, tell), answer)
     need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
@@ -117,6 +129,7 @@ def run(
     on_project(project)
     sources = read_sources(wish_of(asked, project), where, agrees)
     request = read_request(split, os.environ, sources.layers, sources.variables)
+    request = without_entries(request, sources)
     _be_strict(split, request)
     for note in request.notes:
         say(note)
@@ -125,12 +138,48 @@ def run(
     for note in sources.notes:
         say(f"note: {note}")
     runner = TracingRunner(SystemRunner(), say) if request.has("trace") else SystemRunner()
-    return _run(request, sources, project, where, runner, clock, on_end)
+    return _run(request, sources, project, where, runner, clock, Hooks(on_end, service, on_begin))
+
+
+class Hooks(NamedTuple):
+    """What else is to be done: `on_end`, `service` and `on_begin` as `run` has them."""
+
+    on_end: Callable[[Done], None]
+    service: Service | None
+    on_begin: Callable[[str], None] | None
+
+
+def without_entries(request: Request, sources: Sources) -> Request:
+    """
+    The same request; of a served sandbox for which nobody named an entry or a mode, one without a network.
+
+    Its client says which that is: there is no command yet that could not do its work.
+    """
+    wanted = request.wanted
+    is_said = "net" in request.origins or wanted.no_gate or wanted.proxy
+    if not request.serves or is_said or wanted.allow or sources.allow_files or sources.policy_files:
+        return request
+    return request._replace(wanted=wanted._replace(net=NO_NET))
 
 
 def wish_of(request: Request, project: str) -> Wish:
     """The files that a command line asks for."""
-    return Wish(project, request.policy_paths, request.trust_once, request.env_paths)
+    target = target_of(request, project)
+    return Wish(project, request.policy_paths, request.trust_once, request.env_paths, target)
+
+
+def target_of(request: Request, project: str) -> str:
+    """
+    Where the project is inside. Who serves calls has it where it is on the host, so that a path means the same.
+
+    Raises UsageError where the sandbox has something else there.
+    """
+    if not request.serves or not project:
+        return PROJECT_TARGET
+    check_target(project, "the project's own path", "it is mounted where it is on the host: move it")
+    if relative_to(project, PROJECT_TARGET):
+        raise UsageError(f"{PROJECT_TARGET} is where every project is inside", hint=f"move {project} elsewhere")
+    return project
 
 
 def agrees(asked: Asked) -> bool:
@@ -157,7 +206,7 @@ def _run(
     where: Directories,
     runner: Runner,
     clock: Clock,
-    on_end: Callable[[Done], None],
+    hooks: Hooks,
 ) -> int:
     given = {**identity_of(request, project, where, runner), **values_of(request.given, os.environb)}
     variables, secrets = _with_injections(request, given)
@@ -195,18 +244,34 @@ def _run(
     def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
         _need_secrets_outside(job, shield)
+        if hooks.service:
+            hooks.service.describe(hello_of(job, plan, gate, shield))
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
         notes = (*(along.lines if along else ()), *_agent_lines(request, plan, variables))
         for line in () if request.has("quiet") else _more_lines(job, shield, unkept, notes):
             say(line)
 
+    job = job._replace(service=hooks.service, on_begin=hooks.on_begin)
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
     except Unavailable:
         need_gate_network(request, shop)
         raise
-    on_end(Done(job, plan, ended, shop))
+    if hooks.service and hooks.service.wants_another(ended.outcome):
+        ended = _once_more(job, plan, shop, on_ready, hooks.service)
+    hooks.on_end(Done(job, plan, ended, shop))
     return _finish(request, ended, clock, question)
+
+
+def _once_more(
+    job: Job, plan: Plan, shop: Workshop, on_ready: Callable[[Gate | None, Shield], None], service: Service
+) -> Ended:
+    """A second sandbox for a session whose first one died."""
+    say("the sandbox died; it is started once more")
+    try:
+        return run_job(job, plan, shop.runner, on_ready, say)
+    finally:
+        service.has_ended()
 
 
 def _need_secrets_outside(job: Job, shield: Shield) -> None:
@@ -221,7 +286,7 @@ def _need_secrets_outside(job: Job, shield: Shield) -> None:
 def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
     """What a start says besides its first two lines."""
     missing = [f"note: {unkept.sentence()}"] if unkept.names else []
-    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare)]
+    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target)]
 
 
 def _with_injections(
@@ -357,7 +422,7 @@ def mounts_of(request: Request, sources: Sources, project: str, where: Directori
     deciding = deciding_directories(os.environ, where)
     own = tuple(os.path.realpath(directory) for directory in where.own())
     home = os.path.realpath(os.environ.get("HOME", "/"))
-    around = Around(project, home, own, deciding, volumes_directory(os.environ))
+    around = Around(project, home, own, deciding, volumes_directory(os.environ), target_of(request, project))
     repository = (place_of_git(sources.git, around),) if sources.git else ()
     return (*repository, *find_places(request.files.mounts, around))
 
@@ -387,9 +452,33 @@ def job_of(
         command=request.command,
         environment=command_environment_of(plan, variables, request.wanted.harness),
         stdin=True,
-        terminal=os.isatty(0) and os.isatty(1),
+        terminal=not request.serves and os.isatty(0) and os.isatty(1),
         limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
         timeout_seconds=request.timeout_seconds,
+        target=target_of(request, place.project),
+    )
+
+
+def hello_of(job: Job, plan: Plan, gate: Gate | None, shield: Shield) -> dict[str, object]:
+    """What the client of a session is told of its sandbox."""
+    # A run without one need not know.
+    from aisb.render.hello import hello
+
+    return hello(
+        image=plan.sandbox_image,
+        user=plan.user,
+        project=job.project,
+        cwd=job.target if job.project else HOME_TARGET,
+        mounts=[
+            *([(job.project, job.target, False)] if job.project else []),
+            *((place.source, place.target, place.read_only) for place in job.places),
+        ],
+        covers=[*shield.covers, *shield.masks],
+        policy_directory=policy_target(job.target) if job.policy_directory else "",
+        net=plan.net,
+        policy_lines=plan.policy_lines,
+        gate=gate.short if gate else "",
+        limits=[(limit.name, limit.value) for limit in job.limits],
     )
 
 
@@ -414,6 +503,8 @@ def _configs(mounts: tuple[Placed, ...]) -> list[str]:
 def question_of(request: Request, sources: Sources, project: str, network: str) -> Question:
     """What decides the plan of this request."""
     network = request.gate_network or network
+    # Of a served sandbox nothing stays.
+    is_ephemeral = request.serves or request.has("ephemeral-home")
     return look_around(
         request.wanted,
         sources,
@@ -421,7 +512,7 @@ def question_of(request: Request, sources: Sources, project: str, network: str) 
         network=network,
         ca_origin=request.origin("ca-bundle"),
         fragment=fragment_of(request.wanted.customize, project, request.origin("customize")),
-        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if request.has("ephemeral-home") else None,
+        home=SHARED_HOME if request.has("shared-home") else EPHEMERAL_HOME if is_ephemeral else None,
     )
 
 

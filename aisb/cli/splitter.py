@@ -3,6 +3,7 @@ Where aisb's part of the command line ends.
 
     aisb [run] FLAG* ( -- COMMAND ARG* | HARNESS-ARG* )
     aisb learn FLAG* ( -- COMMAND ARG* )
+    aisb serve FLAG*
 
 The first word that is not one of our flags ends our part: it and all that follows belong to the
 harness, byte for byte. A parser that read on would let an argument of the harness widen the policy.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from aisb.domain.options import Option
 
 LEARN = "learn"
+SERVE = "serve"
 
 
 class Split(NamedTuple):
@@ -58,6 +60,8 @@ def split(arguments: list[str], verbs: frozenset[str]) -> Split:
     words = list(arguments)
     if words[:1] == [LEARN] and LEARN in verbs:
         return _split_learn(words[1:])
+    if words[:1] == [SERVE] and SERVE in verbs:
+        return _split_serve(words[1:])
     if words and words[0] in verbs and words[0] != "run":
         return Split(words[0], (), None, (), tuple(words[1:]))
     said_run = words[:1] == ["run"]
@@ -85,6 +89,18 @@ def _split_learn(words: list[str]) -> Split:
     command = _command(words[1:], LEARN) if words else None
     own = tuple(flag for flag in flags if f"--{flag[0]}" in LEARN_BY_FLAG)
     return Split(LEARN, tuple(flag for flag in flags if flag not in own), command, (), own_flags=own)
+
+
+def _split_serve(words: list[str]) -> Split:
+    """The flags of a run, and nothing else."""
+    flags: list[tuple[str, str]] = []
+    while words:
+        flag = _take_flag(words)
+        if flag is None:
+            shown = words[0] if words[0].isprintable() else "what follows"
+            raise UsageError(f"aisb serve takes flags alone, and {shown} is none", hint="write: aisb serve FLAG...")
+        flags.append(flag)
+    return Split(SERVE, tuple(flags), None, ())
 
 
 def _no_flag_of_learn(flags: list[tuple[str, str]], words: list[str]) -> UsageError:

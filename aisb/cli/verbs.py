@@ -166,6 +166,7 @@ def update(
 @app.command(cls=_Verb, context_settings=_HELP)
 def inspect(
     context: typer.Context,
+    run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
     packages: bool = typer.Option(False, "--packages", help="with every package and its version"),
     base_image: str = _BASE_IMAGE,  # noqa: ARG001
     install: list[str] = _INSTALL,  # noqa: ARG001
@@ -175,7 +176,12 @@ def inspect(
     node_source: str = _NODE_SOURCE,  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
 ) -> None:
-    """What the two images are and hold, as JSON."""
+    """What the two images are and hold, or what a run that goes on is, as JSON."""
+    if run:
+        from aisb.cli.runs import inspect_run_verb
+
+        inspect_run_verb(run, packages=packages)
+        return
     from aisb.cli.update import inspect_verb
 
     inspect_verb(_images(context), packages=packages)
@@ -417,6 +423,29 @@ def trust(
     from aisb.cli.trust import trust_verb
 
     return trust_verb(project, tuple(files or ()), tuple(env_file), show=show, revoke=revoke, as_json=json)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def ps(
+    json: bool = typer.Option(False, "--json", help="as JSON"),
+) -> None:
+    """The runs that go on, the oldest first."""
+    from aisb.cli.runs import ps_verb
+
+    ps_verb(as_json=json)
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def stop(
+    run: str = typer.Argument(
+        "", metavar="[RUN]", help="a run's id or its beginning (default: the project's only one)"
+    ),
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+) -> int:
+    """End a run, and wait until nothing is left of it."""
+    from aisb.cli.runs import stop_verb
+
+    return stop_verb(run, project)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

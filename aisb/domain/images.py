@@ -85,22 +85,32 @@ def _domain(*names: str) -> tuple[Program, ...]:
     return tuple(Program(f"aisb/domain/{name}.py", f"aisb/domain/{name}.py") for name in names)
 
 
-SANDBOX_PROGRAMS = _gate(
-    "__init__",
-    "dial",
-    "dns",
-    "java",
-    "launcher",
-    "loop",
-    "names",
-    "pins",
-    "probe",
-    "pump",
-    "registries",
-    "relay",
-    "resolver",
-    "seeding",
-    "verdicts",
+SANDBOX_PROGRAMS = (
+    Program("aisb/__init__.py", "aisb/__init__.py"),
+    *_domain("__init__", "frames"),
+    *_gate(
+        "__init__",
+        "dial",
+        "dns",
+        "java",
+        "keeper",
+        "launcher",
+        "loop",
+        "names",
+        "outbox",
+        "pins",
+        "probe",
+        "pump",
+        "registries",
+        "relay",
+        "resolver",
+        "seeding",
+        "tool_exec",
+        "tool_files",
+        "tool_stream",
+        "tools",
+        "verdicts",
+    ),
 )
 GATE_PROGRAMS = (
     Program("aisb/__init__.py", "aisb/__init__.py"),

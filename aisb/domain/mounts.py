@@ -131,12 +131,12 @@ def default_target(path: str, *, project: str, home: str) -> str:
     return path
 
 
-def check_target(target: str, origin: str) -> None:
+def check_target(target: str, origin: str, hint: str = "name another target: --mount SRC:/mnt/NAME") -> None:
     """Raise UsageError for a target that would hide what encloses the sandbox, or the places that it always has."""
     if target in _TAKEN or any(target == place or relative_to(target, place) for place in _ENCLOSING):
         raise UsageError(
             f"{origin}: nothing may be mounted at {target}, where the sandbox has what it needs itself",
-            hint="name another target: --mount SRC:/mnt/NAME",
+            hint=hint,
         )
 
 

@@ -175,6 +175,7 @@ OPTIONS = (
     Option("ulimit", LIST, "NAME=SOFT[:HARD]", "as podman has it: nofile=1024:4096; adds up", LIMITS, _CONFIG),
     Option("timeout", VALUE, "TIME", "end the command after 90s, 15m, 2h; aisb ends with 124", LIMITS, _ANYWHERE),
     Option("require-limits", FLAG, "", "refuse to run where one of these cannot be enforced", LIMITS, _ANYWHERE),
+    Option("detach", FLAG, "", "print the run's id and go on without a terminal; see aisb stop", OUTPUT),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),
@@ -190,6 +191,13 @@ LEARN_OPTIONS = (
     Option("output", VALUE, FILE, "write the proposed list to FILE, not to stderr", LEARN),
     Option("save", FLAG, "", "write it to .ai-sandbox/allow.proposed, which nothing reads", LEARN),
     Option("yes", FLAG, "", "pass in what --env names, though everything public can be reached", LEARN),
+)
+
+# Of `aisb exec`, which has none of those of a run.
+EXEC_OPTIONS = (
+    Option("tty", FLAG, "", "give the command a terminal", INSIDE),
+    Option("cwd", VALUE, DIRECTORY, "where it starts, in the sandbox (default: the project)", INSIDE),
+    Option("env", LIST, "NAME", "pass this variable in as well; also NEW=@OLD, NAME=VALUE; adds up", INSIDE),
 )
 
 CONFIGURABLE = {option.name: option for option in OPTIONS if "config" in option.layers}

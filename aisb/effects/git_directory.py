@@ -44,8 +44,8 @@ class Found(NamedTuple):
     note: str = ""
 
 
-def find_git_directory(project: str) -> Found:
-    """Look at the project's `.git`, which counts here only where it is a file."""
+def find_git_directory(project: str, target: str = PROJECT_TARGET) -> Found:
+    """Look at the project's `.git`, which counts here only where it is a file. Inside the project is at `target`."""
     if not project:
         return Found()
     with Tree(project) as tree:
@@ -57,10 +57,10 @@ def find_git_directory(project: str) -> Found:
     if not data.startswith(_POINTER.encode()) or not named or "\n" in named:
         return Found(note=f"{project}/.git names no git directory: nothing is mounted for it")
     real = os.path.realpath(os.path.join(project, named))
-    shown = plain(named if named.startswith("/") else f"{PROJECT_TARGET}/{named}")
+    shown = plain(named if named.startswith("/") else f"{target}/{named}")
     try:
         with Tree(real) as tree:
-            found = _worktree(tree, project, shown, pointer) or _submodule(tree, project, shown, pointer)
+            found = _worktree(tree, project, shown, pointer) or _submodule(tree, project, target, shown, pointer)
     except OSError:
         found = None
     if found is None:
@@ -79,7 +79,7 @@ def _worktree(tree: Opened, project: str, shown: str, pointer: SourceFile) -> Gi
     return GitDirectory(common, os.path.dirname(os.path.dirname(shown)), tree.path, "", pointer)
 
 
-def _submodule(tree: Opened, project: str, shown: str, pointer: SourceFile) -> GitDirectory | None:
+def _submodule(tree: Opened, project: str, target: str, shown: str, pointer: SourceFile) -> GitDirectory | None:
     """The git directory of a submodule: its configuration names the project as its work tree."""
     text = tree.text("config")
     places = [setting.value for setting in parse_git_config(text) if setting.name == "core.worktree"]
@@ -88,8 +88,8 @@ def _submodule(tree: Opened, project: str, shown: str, pointer: SourceFile) -> G
     if tree.status("commondir") is not None or not _is_git_directory(tree.path):
         return None
     inside = plain(places[-1] if places[-1].startswith("/") else f"{shown}/{places[-1]}")
-    ours = f"{text.rstrip()}\n[core]\n\tworktree = {PROJECT_TARGET}\n"
-    return GitDirectory(tree.path, shown, tree.path, "" if inside == PROJECT_TARGET else ours, pointer)
+    ours = f"{text.rstrip()}\n[core]\n\tworktree = {target}\n"
+    return GitDirectory(tree.path, shown, tree.path, "" if inside == target else ours, pointer)
 
 
 def _is_git_directory(path: str) -> bool:

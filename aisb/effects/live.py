@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 40.0
 
 
-def find_run(runtime: str, project: str, wanted: str) -> Session | None:
+def find_run(runtime: str, project: str, wanted: str, named: str = "--run") -> Session | None:
     """
     The run that is meant: the one whose id begins with `wanted`, or the only one of the project; None without one.
 
@@ -39,12 +39,14 @@ def find_run(runtime: str, project: str, wanted: str) -> Session | None:
     if wanted:
         found = [session for session in sessions if session.run.startswith(wanted)]
         if not found:
-            raise UsageError(f"--run {wanted}: there is no run of that id{_running(sessions)}", hint=_how(sessions))
+            raise UsageError(
+                f"{named} {wanted}: there is no run of that id{_running(sessions)}", hint=_how(sessions, named)
+            )
     else:
         found = [session for session in sessions if is_of(session, project)]
     if len(found) > 1:
-        whose = f"--run {wanted}" if wanted else "this project"
-        raise UsageError(f"{whose}: there are {len(found)} runs{_which(found)}", hint=_how(found))
+        whose = f"{named} {wanted}" if wanted else "this project"
+        raise UsageError(f"{whose}: there are {len(found)} runs{_which(found)}", hint=_how(found, named))
     return found[0] if found else None
 
 
@@ -56,8 +58,8 @@ def _running(sessions: Sequence[Session]) -> str:
     return f"; what runs is{_which(sessions)}" if sessions else ""
 
 
-def _how(sessions: Sequence[Session]) -> str:
-    return f"say which: --run {sessions[0].run}" if sessions else "start one: aisb --allow HOST"
+def _how(sessions: Sequence[Session], named: str) -> str:
+    return f"say which: {named} {sessions[0].run}" if sessions else "start one: aisb --allow HOST"
 
 
 def is_of(session: Session, project: str) -> bool:

@@ -49,13 +49,15 @@ class Around(NamedTuple):
     own: tuple[str, ...]
     deciding: tuple[str, ...]
     volumes: str
+    # Where the project is inside.
+    target: str = PROJECT
 
 
 def find_places(wishes: Iterable[MountWish], around: Around) -> tuple[Placed, ...]:
     """Every mount that was asked for, the outer ones first. Raises UsageError or Untrusted for what may not be one."""
     places = [place for wish in wishes for place in _places(wish, around)]
     check_apart([place.target for place in places], "--mount")
-    _check_points(places, around.project)
+    _check_points(places, around)
     return tuple(sorted(places, key=lambda place: place.target.split("/")))
 
 
@@ -75,6 +77,8 @@ def _places(wish: MountWish, around: Around) -> Iterator[Placed]:
     real = os.path.realpath(named)
     _refuse_detours(wish, named, real, around)
     target = wish.target or default_target(plain(named), project=around.project, home=around.home)
+    if rest := relative_to(target, PROJECT):
+        target = f"{around.target}/{rest}"
     check_target(target, wish.origin)
     try:
         status = os.stat(real)
@@ -199,18 +203,19 @@ def _files(tree: Tree, wish: MountWish) -> list[str]:
     return found
 
 
-def _check_points(places: list[Placed], project: str) -> None:
+def _check_points(places: list[Placed], around: Around) -> None:
     """
     Raise UsageError where a mount in another would need a place that is not there.
 
     podman would make one, on the host, that belongs to nobody here.
     """
-    roots = [(PROJECT, project), *((place.target, place.source) for place in places if place.is_directory)]
+    project = (around.target, around.project)
+    roots = [project, *((place.target, place.source) for place in places if place.is_directory)]
     for place in places:
-        around = [(target, source) for target, source in roots if relative_to(place.target, target) and source]
-        if not around:
+        outer = [(target, source) for target, source in roots if relative_to(place.target, target) and source]
+        if not outer:
             continue
-        target, source = max(around, key=lambda pair: len(pair[0]))
+        target, source = max(outer, key=lambda pair: len(pair[0]))
         with Tree(source) as tree:
             status = tree.status(relative_to(place.target, target))
         if not (is_directory(status) if place.is_directory else is_file(status)):

@@ -100,18 +100,18 @@ def _worth_telling(data: bytes) -> tuple[bytes, bytes]:
     return b"".join(line + b"\n" for line in lines if not _UNDELIVERED.search(line)), rest
 
 
-def open_outlets(*, terminal: bool) -> Outlets:
+def open_outlets(*, stdout: bool, podmans_alone: bool) -> Outlets:
     """
-    The outlets of this process's stdout and stderr; of stderr alone where the sandbox has the `terminal` on stdout.
+    The outlets of this process's stdout and stderr; of stderr alone where the sandbox has something else for `stdout`.
 
     Where both are one file podman gets one pipe: what was written in turn stays in turn.
     """
     pairs: dict[int, tuple[int, int]] = {}
     known: dict[tuple[int, int], tuple[int, int]] = {}
-    for number in (2,) if terminal else (1, 2):
+    for number in (1, 2) if stdout else (2,):
         status = os.fstat(number)
         place = (status.st_dev, status.st_ino)
         if place not in known:
             known[place] = os.pipe2(os.O_CLOEXEC)
         pairs[number] = known[place]
-    return Outlets(pairs, podmans_alone=terminal)
+    return Outlets(pairs, podmans_alone=podmans_alone)

@@ -50,10 +50,10 @@ class Recorded(NamedTuple):
         return f"{self.directory}/{AUDIT}"
 
 
-def about(run: str, project: str) -> str:
-    """What is remembered of a run besides its decisions."""
+def about(run: str, project: str, command: str = "") -> str:
+    """What is remembered of a run besides its decisions; of the command its first word."""
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return json.dumps({"run": run, "project": project, "started": started}) + "\n"
+    return json.dumps({"run": run, "project": project, "started": started, "command": command}) + "\n"
 
 
 def keep_record(session: Session, state: str) -> Kept:
@@ -145,6 +145,16 @@ def _names(directory: str) -> list[str]:
         return []
     except OSError as error:
         raise _unreadable(directory, error) from error
+
+
+def about_of(session: Session) -> dict[str, str]:
+    """What is remembered of a run that goes on."""
+    try:
+        found = json.loads(read_if_there(f"{session.path}/{ABOUT}") or b"{}")
+    except ValueError:
+        found = {}
+    known = found if isinstance(found, dict) else {}
+    return {"run": session.run, **{key: str(known.get(key, "")) for key in ("project", "started", "command")}}
 
 
 def _recorded(run: str, directory: str, session: Session | None) -> Recorded:

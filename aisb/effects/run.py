@@ -25,6 +25,7 @@ from aisb.effects.session import (
     Session,
     claimed,
     close_session,
+    lend_variables,
     new_run_id,
     open_session,
     orphans,
@@ -42,7 +43,6 @@ from aisb.render.argv import (
     GIT_CONFIG,
     HOME_TARGET,
     IDENTITY_FILES,
-    POLICY_TARGET,
     PROJECT_TARGET,
     SCRATCH_TARGETS,
     Mount,
@@ -51,6 +51,7 @@ from aisb.render.argv import (
     cover_lines,
     cover_mounts,
     mount_targets,
+    policy_target,
     project_mounts,
     sandbox_argv,
     session_mounts,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
+    from aisb.effects.serve import Service
     from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
 
@@ -111,6 +113,12 @@ class Job(NamedTuple):
     read_only: bool = False
     # What the launcher puts into the home: its path from there on, and its text.
     seeds: Mapping[str, str] = {}
+    # Where the project is inside.
+    target: str = PROJECT_TARGET
+    # Who speaks with the command, in the place of our stdin and stdout.
+    service: Service | None = None
+    # Who is to be told the run's id when its command begins.
+    on_begin: Callable[[str], None] | None = None
 
 
 class Ended(NamedTuple):
@@ -126,7 +134,7 @@ class Ended(NamedTuple):
 
 def mounts_of(job: Job, session: Session, net: str, shield: Shield) -> tuple[Mount, ...]:
     """All mounts of a run: aisb's own, the home, the project, and in it what is protected and what is masked."""
-    project = project_mounts(job.project, policy_directory=bool(job.policy_directory))
+    project = project_mounts(job.project, job.target, policy_directory=bool(job.policy_directory))
     own = session_mounts(session.files, session.sockets if net == "allow" else None, own_resolver=net != FULL)
     places = (Mount(place.source, place.target, place.read_only) for place in job.places)
     covers = cover_mounts((*shield.covers, *shield.masks), session.files)
@@ -141,7 +149,7 @@ def view_of(job: Job, plan: Plan, session: Session, labels: tuple[tuple[str, str
         image=plan.sandbox_image,
         network=NETWORKS[job.network] if plan.net in (FULL, PINNED) else "none",
         seccomp=f"{session.path}/seccomp.json",
-        workdir=PROJECT_TARGET if job.project else HOME_TARGET,
+        workdir=job.target if job.project else HOME_TARGET,
         mounts=mounts_of(job, session, plan.net, shield),
         labels=labels,
         stdin=job.stdin,
@@ -211,7 +219,8 @@ def _check_places(job: Job, shield: Shield) -> None:
         return
     from aisb.effects.mounts import need_no_bypass, need_own_targets
 
-    policy = Cover(f"{job.project}/{PROJECT_DIRECTORY}", POLICY_TARGET, DIRECTORY, read_only=True, identity="")
+    source = f"{job.project}/{PROJECT_DIRECTORY}"
+    policy = Cover(source, policy_target(job.target), DIRECTORY, read_only=True, identity="")
     kept = [*([policy] if job.policy_directory else []), *(cover for cover in shield.covers if cover.read_only)]
     need_no_bypass(job.places, kept, [mask for mask in shield.masks if mask.shown])
     need_own_targets(job.places, [cover.target for cover in (*shield.covers, *shield.masks) if cover.read_only])
@@ -249,11 +258,22 @@ def _attached(
 ) -> Outcome:
     labels = run_labels(session.run, job.project, wires.gate_key)
     variables = sealed(environment_block(job.environment))
+    # For later commands of this run, which have them too.
+    lend_variables(session, variables)
     try:
         argv = sandbox_argv(view_of(job, plan, session, labels, shield))
         runner.announce(argv)
+        streams = job.service.lend(session) if job.service else None
         wiring = Wiring(
-            variables, wires.guardian, wires.lock, wires.shield, session.pid_file, job.terminal, job.timeout_seconds
+            variables,
+            wires.guardian,
+            wires.lock,
+            wires.shield,
+            session.pid_file,
+            job.terminal,
+            job.timeout_seconds,
+            streams,
+            partial(job.on_begin, session.run) if job.on_begin else None,
         )
         started = time.monotonic()
         with watch:
@@ -330,7 +350,9 @@ def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
     """What the record of a run and other runs need to know and its sandbox need not."""
     writable = [root.source for root in writable_roots(job)]
     roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
-    return roots | ({ABOUT: about(run, job.project), ORIGINS: plan.origins} if plan.origins else {})
+    command = "serve" if job.service else job.command[0]
+    origins = {ORIGINS: plan.origins} if plan.origins else {}
+    return roots | {ABOUT: about(run, job.project, command)} | origins
 
 
 def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str, str]:
@@ -348,6 +370,7 @@ def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str,
             ]
         ),
         EMPTY_FILE: "",
+        **_place_of_project(job),
         **_git_config(job),
         **seed_files(job.seeds),
     }
@@ -362,6 +385,14 @@ def seed_files(seeds: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _place_of_project(job: Job) -> dict[str, str]:
+    """Where it is, where that is not where it is for everybody else; and a way there from that place, if one can be."""
+    if job.target == PROJECT_TARGET:
+        return {}
+    link = {} if job.read_only else {"project-link": f"{job.target}\n"}
+    return {"project-target": f"{job.target}\n", **link}
+
+
 def _git_config(job: Job) -> dict[str, str]:
     """What git reads inside in the place of a configuration that would lead it astray there."""
     texts = [place.git.config for place in job.places if place.git is not None]
@@ -371,26 +402,23 @@ def _git_config(job: Job) -> dict[str, str]:
 def covered_sources(job: Job, shield: Shield) -> list[str]:
     """What is mounted over itself, and an agent elsewhere must not be able to replace."""
     policy = [f"{job.project}/{PROJECT_DIRECTORY}"] if job.policy_directory else []
-    points = (place.target.removeprefix(f"{PROJECT_TARGET}/") for place in job.places if _is_in_project(place.target))
+    inside = f"{job.target}/"
+    points = (place.target.removeprefix(inside) for place in job.places if place.target.startswith(inside))
     return [*policy, *(cover.source for cover in shield.covers), *(f"{job.project}/{point}" for point in points)]
-
-
-def _is_in_project(target: str) -> bool:
-    return target.startswith(f"{PROJECT_TARGET}/")
 
 
 def writable_roots(job: Job) -> list[Root]:
     """Each directory that can be written inside, the project first."""
-    return roots_to_guard(job.project, job.wishes, job.places)
+    return roots_to_guard(job.project, job.target, job.wishes, job.places)
 
 
-def roots_to_guard(project: str, wishes: Wishes, places: Iterable[Placed]) -> list[Root]:
+def roots_to_guard(project: str, target: str, wishes: Wishes, places: Iterable[Placed]) -> list[Root]:
     """
-    Each directory that can be written inside, the project first, "" for none.
+    Each directory that can be written inside, the project first, which is at `target`, "" for none.
 
     What was wished of paths is for it alone; names of files to mask mean those of every directory.
     """
-    own = [Root(project, PROJECT_TARGET, wishes)] if project else []
+    own = [Root(project, target, wishes)] if project else []
     others = (place for place in places if _is_root(place, project))
     return [*own, *(Root(place.source, place.target, _wishes_of(place, project, wishes)) for place in others)]
 

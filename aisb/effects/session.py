@@ -34,6 +34,11 @@ class Session(NamedTuple):
         return f"{self.path}/pid"
 
     @property
+    def variables(self) -> str:
+        """The number under which its aisb has the command's variables open, a memory file; seen by no sandbox."""
+        return f"{self.path}/variables"
+
+    @property
     def doors(self) -> str:
         """Where we listen for the gate, a socket for each port of the host; seen by no sandbox."""
         return f"{self.path}/h"
@@ -42,6 +47,11 @@ class Session(NamedTuple):
     def sockets(self) -> str:
         """Mounted read-only at /run/aisb/gate; the gate makes the socket in it."""
         return f"{self.path}/s"
+
+
+def lend_variables(session: Session, descriptor: int) -> None:
+    """Write down under which number we have the variables of the run's command, for later commands of the run."""
+    _write_public(session.variables, f"{descriptor}\n")
 
 
 def new_run_id() -> str:
@@ -101,6 +111,12 @@ def _names(directory: str) -> list[str]:
 def _unreadable(path: str, error: OSError) -> Unavailable:
     hint = f"see who may: namei -l {quote(path)}"
     return Unavailable(f"{path}, of the runs that go on, cannot be read: {error.strerror}", hint)
+
+
+def owner_of(session: Session) -> int:
+    """The process whose run it is; 0 where that is gone."""
+    owner = (read_if_there(f"{session.path}/owner") or b"").decode("ascii", "replace").split()
+    return 0 if len(owner) != 3 or _is_orphan(f"{session.path}/owner") else int(owner[0])
 
 
 def is_over(session: Session) -> bool:

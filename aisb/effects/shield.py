@@ -169,7 +169,11 @@ def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> No
     """
     for item in protected:
         if item.path.rpartition("/")[2] == ".git" and tree.link(item.path):
-            way = f"add: --unprotect {quote(item.path)}" if target == PROJECT_TARGET else "mount it read-only"
+            way = (
+                f"add: --unprotect {quote(item.path)}"
+                if target in (PROJECT_TARGET, tree.path)
+                else "mount it read-only"
+            )
             raise Unprotected(
                 f"{tree.path}/{item.path} is a symbolic link, so that nothing protects what git obeys",
                 hint=f"put the repository itself in its place, or {way}",

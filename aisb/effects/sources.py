@@ -24,6 +24,7 @@ from aisb.effects.safe_files import (
 from aisb.effects.state import make_private, read_if_there, volumes_directory, write_whole
 from aisb.effects.trust import need_trust
 from aisb.errors import UsageError
+from aisb.render.argv import PROJECT_TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,8 @@ class Wish(NamedTuple):
     policy_paths: tuple[str, ...] = ()
     trust_once: str = ""
     env_paths: tuple[str, ...] = ()
+    # Where the project is inside.
+    target: str = PROJECT_TARGET
 
 
 class NamedFile(NamedTuple):
@@ -84,7 +87,7 @@ def read_sources(
     named = [read_named(path, wish.project, "--policy") for path in wish.policy_paths]
     own = directory.files
     filed = _filed(wish)
-    git, note = find_git_directory(wish.project)
+    git, note = find_git_directory(wish.project, wish.target)
     if wish.project:
         pointer = (git.pointer,) if git else ()
         shown = [found.file for found in (*named, *user) if found.in_project]

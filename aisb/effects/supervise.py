@@ -57,6 +57,8 @@ class Outcome(NamedTuple):
     hits: tuple[str, ...] = ()
     # What became of files in the home: the state, and the path from there on.
     seeds: tuple[tuple[str, str], ...] = ()
+    # Whether somebody told us to end it.
+    was_told: bool = False
 
     def exit_code(self) -> int:
         """
@@ -124,11 +126,16 @@ class Wiring(NamedTuple):
     pid_file: str
     terminal: bool
     timeout_seconds: int = 0
+    # What podman has for stdin and stdout in the place of ours; closed here once it has them.
+    streams: tuple[int, int] | None = None
+    # Called when the command begins.
+    on_begin: Callable[[], None] | None = None
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
         locks = [self.lock, *self.shield] if self.lock is not None else self.shield
-        return {3: self.variables, 4: phases, 5: self.held} | dict(enumerate(locks, start=6))
+        streams = dict(enumerate(self.streams)) if self.streams else {}
+        return streams | {3: self.variables, 4: phases, 5: self.held} | dict(enumerate(locks, start=6))
 
 
 def run_attached(
@@ -142,13 +149,14 @@ def run_attached(
     """
     phases, theirs = os.pipe2(os.O_CLOEXEC)
     terminal = terminal_to_lend() if wiring.terminal else None
-    outlets = open_outlets(terminal=wiring.terminal)
+    outlets = open_outlets(stdout=not (wiring.terminal or wiring.streams), podmans_alone=wiring.terminal)
     with terminal_kept(), listening(stops=terminal is None) as noted:
         if terminal:
             terminal.wait_for_it()
         with not_stopped_for_it() if terminal else contextlib.nullcontext():
             child = spawn(argv, wiring.descriptors(theirs) | outlets.descriptors, {}, own_group=terminal is not None)
-        os.close(theirs)
+        for descriptor in (theirs, *(wiring.streams or ())):
+            os.close(descriptor)
         outlets.start()
         meanwhile()
         sandbox = _Sandbox(child, phases, noted, outlets, wiring, kill)
@@ -158,6 +166,27 @@ def run_attached(
         sandbox.wait_for_readers()
     os.close(phases)
     return sandbox.outcome(status)
+
+
+def run_beside(argv: tuple[str, ...], variables: int) -> Outcome:
+    """
+    Run a later command of a sandbox on this terminal to its end.
+
+    What it began in there ends with it, or with us: a pipe that only we have the other end of says so.
+    """
+    phases, theirs = os.pipe2(os.O_CLOEXEC)
+    life, ours = os.pipe2(os.O_CLOEXEC)
+    with terminal_kept():
+        child = spawn(argv, {3: variables, 4: theirs, 5: life}, {})
+        for descriptor in (theirs, life):
+            os.close(descriptor)
+        status = os.waitpid(child, 0)[1]
+    os.close(ours)
+    lines = Lines()
+    while _drain(phases, lines):
+        pass
+    os.close(phases)
+    return Outcome(_exit_status(status), lines.phases, lines.refusal)
 
 
 class _Sandbox:
@@ -172,6 +201,9 @@ class _Sandbox:
         self._outlets = outlets
         self._job = Job(wiring.pid_file)
         self._pid_file = wiring.pid_file
+        # The first process is the command itself, and no init's child.
+        self._is_first = wiring.streams is not None
+        self._on_begin = wiring.on_begin
         self._timeout_seconds = wiring.timeout_seconds
         self._time_up: float | None = None
         self._is_late = False
@@ -237,7 +269,9 @@ class _Sandbox:
             code = 1
         refusal = "" if self._told else self._lines.refusal
         hits = (*self._watch.end(), *((TIMEOUT,) if self._is_late else ()))
-        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits, tuple(self._lines.seeds))
+        was_told = bool(self._told) or self._was_signalled or self._is_late
+        seeds = tuple(self._lines.seeds)
+        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits, seeds, was_told)
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
@@ -259,7 +293,7 @@ class _Sandbox:
         if self._told:
             if self._job.is_made():
                 kill_first_process(self._pid_file)
-        elif (EXEC in self._lines.phases and self._job.is_there()) or self._job.is_over():
+        elif (EXEC in self._lines.phases and (self._is_first or self._job.is_there())) or self._job.is_over():
             self._has_begun = terminal is None or terminal.hand_over(self._child)
         elif terminal:
             terminal.keep_keys()
@@ -287,6 +321,8 @@ class _Sandbox:
         """From the command's first moment on: count what it hits, and end it when its time is over."""
         if EXEC in self._lines.phases and not self._is_limited:
             self._is_limited = True
+            if self._on_begin:
+                self._on_begin()
             self._watch.begin(self._job.init)
             if self._timeout_seconds:
                 self._time_up = self._lines.phases[EXEC] + self._timeout_seconds
@@ -337,9 +373,9 @@ class _Sandbox:
 
         False where the command is about to begin, or has just ended, which podman would say: to be tried again.
         """
-        if self._job.terminate() or self._job.is_over():
+        if self._job.is_over() or (not self._is_first and self._job.terminate()):
             return True
-        if EXEC in self._lines.phases:
+        if EXEC in self._lines.phases and not self._is_first:
             return False
         os.kill(self._child, signal.SIGTERM)
         return True

@@ -35,8 +35,6 @@ READ_ONLY = (
 )
 
 PROJECT_TARGET = "/project"
-# What a project may ask for stands there: read-only inside, so that no agent asks for more in its user's name.
-POLICY_TARGET = f"{PROJECT_TARGET}/{PROJECT_DIRECTORY}"
 HOME_TARGET = "/home/sandbox"
 SESSION_TARGET = "/run/aisb"
 SOCKET_TARGET = "/run/aisb/gate"
@@ -121,6 +119,26 @@ def sandbox_argv(view: SandboxView) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def exec_argv(podman: str, run: str, workdir: str, command: tuple[str, ...], *, terminal: bool) -> tuple[str, ...]:
+    """The command line of a later command of a sandbox: root for as long as it takes to drop it, as at the start."""
+    return (
+        "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
+        podman, "exec",
+        "--detach-keys=",
+        "--user", "0",
+        "--preserve-fds", "3",
+        "--workdir", workdir,
+        "--interactive",
+        *(("--tty",) if terminal else ()),
+        container_name(run),
+        "/usr/bin/setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+        "--no-new-privs", "--",
+        "/usr/bin/python3", "-I", "-S", "-c",
+        "import sys; sys.path.insert(0, '/usr/libexec/aisb'); from gate.launcher import main; main()",
+        *command,
+    )  # fmt: skip
+
+
 def container_name(run: str) -> str:
     """The container's name for a run."""
     return f"aisb-run-{run}"
@@ -139,12 +157,21 @@ def session_mounts(session: str, sockets: str | None, *, own_resolver: bool = Tr
     return (Mount(session, SESSION_TARGET, read_only=True), *gate, *identity)
 
 
-def project_mounts(project: str, *, policy_directory: bool) -> tuple[Mount, ...]:
+def project_mounts(project: str, target: str, *, policy_directory: bool) -> tuple[Mount, ...]:
     """The project, writable, and in it what decides over the sandbox, which is not. `policy_directory`: it is there."""
     if not project:
         return ()
-    policy = (Mount(f"{project}/{PROJECT_DIRECTORY}", POLICY_TARGET, read_only=True),) if policy_directory else ()
-    return (Mount(project, PROJECT_TARGET, read_only=False), *policy)
+    policy = Mount(f"{project}/{PROJECT_DIRECTORY}", policy_target(target), read_only=True)
+    return (Mount(project, target, read_only=False), *((policy,) if policy_directory else ()))
+
+
+def policy_target(project: str) -> str:
+    """
+    Where what a project may ask for stands, of a project that is mounted there.
+
+    Read-only inside, so that no agent asks for more in its user's name.
+    """
+    return f"{project}/{PROJECT_DIRECTORY}"
 
 
 def cover_mounts(covers: Iterable[Cover], session: str) -> tuple[Mount, ...]:

@@ -99,3 +99,8 @@ def environment_block(environment: Mapping[bytes, bytes]) -> bytes:
     if any(b"\0" in name + value or b"=" in name or not name for name, value in environment.items()):
         raise InternalError("a variable that no environment can hold came this far")
     return b"".join(name + b"=" + environment[name] + b"\0" for name in sorted(environment))
+
+
+def parse_block(block: bytes) -> dict[bytes, bytes]:
+    """The variables of such a block."""
+    return dict(entry.partition(b"=")[::2] for entry in block.split(b"\0")[:-1])

@@ -103,6 +103,15 @@ def answers_schema() -> Schema:
             checks=_list(_record(check=text, level={"enum": list(LEVELS)}, evidence=text, fix=text)),
         ),
         "gate status": _record(gates=_list(_record(**gate))),
+        "inspect RUN": _record(
+            **dict.fromkeys(("run", "project", "started", "command", "container"), text),
+            **dict.fromkeys(("image", "state", "net", "cwd"), text),
+            pid=number,
+            gate={"type": ["string", "null"]},
+            policy={"type": ["object", "null"]},
+            mounts=_list(_record(source=text, target=text, readOnly=yes_or_no)),
+            limits=_record(memory=number, nanoCpus=number, pids=number),
+        ),
         "inspect": _record(record={"type": "object"}, sandbox={"type": "object"}, gate={"type": "object"}),
         "logs --summary": _record(
             run=text,
@@ -114,6 +123,7 @@ def answers_schema() -> Schema:
         ),
         "policy presets": _record(presets={"type": "object", "additionalProperties": _list(item)}),
         "policy show": _record(policy=texts),
+        "ps": _record(runs=_list(_record(run=text, project=text, started=text, command=text))),
         "trust --show": _record(
             project=text,
             trusted=yes_or_no,

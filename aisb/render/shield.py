@@ -52,13 +52,18 @@ class Mounted(Protocol):
 
 
 def shield_lines(
-    masks: Iterable[Cover], seen: Seen | None, places: Sequence[Mounted] = (), bare: Sequence[str] = ()
+    masks: Iterable[Cover],
+    seen: Seen | None,
+    places: Sequence[Mounted] = (),
+    bare: Sequence[str] = (),
+    project: str = PROJECT_TARGET,
 ) -> list[str]:
     """
     What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
-    spoken to inside. `bare` is what cannot be masked, because no mount takes its name.
+    spoken to inside. `bare` is what cannot be masked, because no mount takes its name; `project` is where that is
+    inside.
     """
-    hidden = [mask.target.removeprefix(f"{PROJECT_TARGET}/") for mask in masks if mask.shown]
+    hidden = [mask.target.removeprefix(f"{project}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
     return [
         *(printable(mounted(place)) for place in places[:MOST]),

@@ -4,7 +4,7 @@
 # The words that come first: verbs, or those below the verb $1.
 _aisb_words() {
 	case $1 in
-	'') echo allow build clean deny doctor gate init inspect learn logs policy run trust update version ;;
+	'') echo allow build clean deny doctor exec gate init inspect learn logs policy ps run serve stop trust update version ;;
 	gate) echo down logs status up ;;
 	policy) echo check presets show ;;
 	esac
@@ -18,18 +18,22 @@ _aisb_flags() {
 	clean) echo --all --volumes --volume --dry-run --json --trace --help ;;
 	deny) echo --run --project --help ;;
 	doctor) echo --json --strict --help ;;
+	exec) echo --tty --cwd --env --help ;;
 	'gate down') echo --all --help ;;
 	'gate logs') echo --help ;;
 	'gate status') echo --json --help ;;
 	'gate up') echo --allow --policy --gate-idle --base-image --install --harness --project --trust-once --quiet --help ;;
 	init) echo --project --help ;;
 	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
-	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
+	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
 	logs) echo --follow --denied --json --summary --markdown --since --project --help ;;
 	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
 	'policy presets') echo --base-image --install --harness --json --help ;;
 	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
-	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	ps) echo --json --help ;;
+	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	serve) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	stop) echo --project --help ;;
 	trust) echo --project --show --json --revoke --env-file --help ;;
 	update) echo --check --json --rollback --base-image --install --customize --harness --node --node-source --ca-bundle --pull --trace --quiet --help ;;
 	version) echo --help ;;
@@ -41,7 +45,7 @@ _aisb_values() {
 	case $1 in
 	--allow) echo '@anthropic @apt @github @npm @openai @pi @pypi' ;;
 	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --run | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
-	--ca-bundle | --customize | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
+	--ca-bundle | --customize | --cwd | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
 	--harness) echo 'claude pi' ;;
 	--net) echo 'allow full none' ;;
 	--node) echo '22 24' ;;

@@ -21,7 +21,7 @@ def make_view(**changes: object) -> SandboxView:
         mounts=(
             *session_mounts("/run/user/1000/aisb/r/1a2b3c4d/run", "/run/user/1000/aisb/r/1a2b3c4d/s"),
             Mount("aisb-home-x-123456", "/home/sandbox", read_only=False),
-            *project_mounts("/home/u/a,b", policy_directory=True),
+            *project_mounts("/home/u/a,b", "/project", policy_directory=True),
         ),
         labels=(("aisb.role", "sandbox"),),
         stdin=True,
@@ -85,8 +85,8 @@ def test_a_terminal_is_asked_for_only_where_there_is_one() -> None:
 
 def test_what_is_not_there_is_not_mounted() -> None:
     """A project without `.ai-sandbox` gets none on the host, and what an agent writes there nobody has trusted."""
-    assert project_mounts("/p", policy_directory=False) == (Mount("/p", "/project", read_only=False),)
-    assert project_mounts("", policy_directory=True) == ()
+    assert project_mounts("/p", "/project", policy_directory=False) == (Mount("/p", "/project", read_only=False),)
+    assert project_mounts("", "/project", policy_directory=True) == ()
 
 
 def test_a_sandbox_without_relay_keeps_the_resolver_that_podman_gives_it() -> None:

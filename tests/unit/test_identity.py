@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.render.identity import command_environment, environment_block, group, hosts, passwd, resolv_conf
+from aisb.render.identity import command_environment, environment_block, group, hosts, parse_block, passwd, resolv_conf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,3 +106,4 @@ def test_every_value_survives_the_journey_and_none_adds_a_variable(variables: di
     block = environment_block(variables)
 
     assert dict(entry.split(b"=", 1) for entry in block.split(b"\0")[:-1]) == variables
+    assert parse_block(block) == variables

@@ -173,6 +173,8 @@ def test_the_context_is_the_listed_files(tmp_path: Path) -> None:
     sandbox = {path: mode for path, mode in runner.contexts[0].items() if path.startswith("programs")}
     assert sandbox == {
         "programs": "0755",
+        "programs/aisb": "0755",
+        "programs/aisb/domain": "0755",
         "programs/gate": "0755",
         **{file.path: f"{file.mode:04o}" for file in inputs.sandbox_files if file.path.startswith("programs")},
     }

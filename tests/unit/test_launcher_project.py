@@ -55,7 +55,6 @@ def test_nothing_is_run_where_a_directory_was_replaced(
         (tmp_path / file).write_text(text)
     monkeypatch.setattr(launcher, "SESSION", str(tmp_path))
     monkeypatch.setattr(launcher, "PROJECT", str(tmp_path / "p"))
-    monkeypatch.setattr(launcher, "POLICY_DIRECTORY", str(directory))
     for step in ("check_drop", "check_home", "prove", "report"):
         monkeypatch.setattr(launcher, step, lambda *_: None)
     monkeypatch.setattr(launcher, "read_descriptor", lambda _: b"")
@@ -90,6 +89,29 @@ def test_the_policy_directory_is_mounted_over_the_project_read_only() -> None:
         Mount("/p/.ai-sandbox", "/project/.ai-sandbox", read_only=True),
     )
     assert mounts_of(make_job("/p", ""), session, "none", Shield())[-1] == Mount("/p", "/project", read_only=False)
+
+
+@pytest.mark.parametrize(
+    ("read_only", "told"),
+    [
+        (False, {"project-target": "/p q\n", "project-link": "/p q\n"}),
+        # Nothing can be put where an image is as it is.
+        (True, {"project-target": "/p q\n"}),
+    ],
+)
+def test_a_project_at_its_own_path_is_said_to_be_there(tmp_path: Path, read_only: bool, told: dict[str, str]) -> None:
+    """Mounted there, what decides over the sandbox on top of it, and the launcher and the entrypoint know where."""
+    project = tmp_path / "p"
+    project.mkdir()
+    job = make_job(str(project), "1 2\n")._replace(target="/p q", read_only=read_only)
+
+    assert mounts_of(job, Session("0", "/s"), "none", Shield())[-2:] == (
+        Mount(str(project), "/p q", read_only=False),
+        Mount(f"{project}/.ai-sandbox", "/p q/.ai-sandbox", read_only=True),
+    )
+    files = run_files(job, Session("0", "/s"), "none", Shield())
+    assert {name: text for name, text in files.items() if name.startswith("project-")} == told
+    assert "/p\\040q" in files["mounts"].splitlines()
 
 
 def test_a_protected_place_lies_over_the_project_and_a_mask_over_both() -> None:

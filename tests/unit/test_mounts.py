@@ -259,7 +259,7 @@ def test_in_a_writable_mount_names_are_masked_as_in_the_project() -> None:
     wishes = Wishes((), (Setting(".git", "--unprotect"),), ("*.secret", "a/b"), home="/h")
     places = (placed("/x", "/m/x", read_only=False), placed("/y", "/m/y", read_only=True))
 
-    assert roots_to_guard("/p", wishes, places) == [
+    assert roots_to_guard("/p", "/project", wishes, places) == [
         Root("/p", "/project", wishes),
         Root("/x", "/m/x", Wishes(masks=("*.secret",), home="/h")),
     ]

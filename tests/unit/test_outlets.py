@@ -10,7 +10,7 @@ import pytest
 PASSED_ON = """
 import os, select, sys
 from aisb.effects.output import open_outlets
-outlets = open_outlets(terminal=sys.argv[1] == "terminal")
+outlets = open_outlets(stdout=sys.argv[1] != "terminal", podmans_alone=sys.argv[1] == "terminal")
 podman = os.dup(outlets.descriptors[2])
 outlets.start()
 for piece in sys.stdin.buffer.read().split(b"|"):

@@ -1,0 +1,146 @@
+"""`aisb ps`, `aisb exec`, `aisb inspect RUN` and `aisb stop`: the runs that go on."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.cli.output import answer, say
+from aisb.domain.answers import answer_text
+from aisb.domain.layers import Setting
+from aisb.domain.printing import printable
+from aisb.domain.variables import parse_variable, values_of
+from aisb.effects.host import need_host
+from aisb.effects.live import find_run
+from aisb.effects.process import SystemRunner
+from aisb.effects.records import about_of
+from aisb.effects.sealed import sealed, sealed_by
+from aisb.effects.session import living, owner_of
+from aisb.effects.situation import resolve_project
+from aisb.effects.state import directories, read_if_there
+from aisb.effects.stop import stop
+from aisb.effects.supervise import run_beside
+from aisb.errors import UsageError
+from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv
+from aisb.render.identity import environment_block, parse_block
+
+if TYPE_CHECKING:
+    from aisb.effects.session import Session
+    from aisb.effects.state import Directories
+
+_USAGE = "write: aisb exec RUN [--tty] [--cwd DIR] [--env NAME] -- COMMAND ARG..."
+
+
+class _Wish(NamedTuple):
+    """A line of `aisb exec`."""
+
+    run: str
+    terminal: bool
+    directory: str
+    env: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+def exec_verb(words: tuple[str, ...]) -> int:
+    """Run one more command in a sandbox that runs, as any command of it; its exit code."""
+    if {"--help", "-h"} & set(words[: words.index("--")] if "--" in words else words):
+        from aisb.cli.help import print_help
+
+        return print_help(["exec"])
+    wish = _parsed(list(words))
+    where = directories(os.environ)
+    session = _need(where, wish.run, ".")
+    given = values_of([parse_variable(Setting(text, "--env")) for text in wish.env], os.environb)
+    host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
+    variables = sealed(environment_block(_environment(session, given, terminal=wish.terminal)))
+    directory = posixpath.normpath(posixpath.join(_home_of(session), wish.directory))
+    os.chdir("/")
+    argv = exec_argv(host.podman, session.run, directory, wish.command, terminal=wish.terminal)
+    return run_beside(argv, variables).exit_code()
+
+
+def _parsed(words: list[str]) -> _Wish:
+    """Flags may stand before the run and behind it; what follows `--` is the command."""
+    if "--" not in words or words[-1:] == ["--"]:
+        raise UsageError("aisb exec takes a command after --", hint=_USAGE)
+    cut = words.index("--")
+    ours, command = words[:cut], words[cut + 1 :]
+    found: dict[str, list[str]] = {"--cwd": [], "--env": [], "--tty": []}
+    runs = []
+    while ours:
+        name, equals, value = ours.pop(0).partition("=")
+        if name == "--tty" and not equals:
+            found[name].append("")
+        elif name in ("--cwd", "--env"):
+            if not equals and not ours:
+                raise UsageError(f"aisb exec: {name} needs a value", hint=_USAGE)
+            found[name].append(value if equals else ours.pop(0))
+        elif name.startswith("-"):
+            raise UsageError(f"aisb exec has no flag {printable(name)}", hint=_USAGE)
+        else:
+            runs.append(name + equals + value)
+    if len(runs) != 1 or not runs[0]:
+        raise UsageError("aisb exec takes one run before --", hint=_USAGE)
+    run = "" if runs[0] == "." else runs[0]
+    return _Wish(run, bool(found["--tty"]), (found["--cwd"] or [""])[-1], tuple(found["--env"]), tuple(command))
+
+
+def _need(where: Directories, run: str, project: str) -> Session:
+    resolved = "" if run else resolve_project(project, os.environ, where)
+    session = find_run(where.runtime, resolved, run, "run")
+    if session is None:
+        raise UsageError(f"no sandbox of {resolved} is running", hint="see what runs: aisb ps")
+    return session
+
+
+def _home_of(session: Session) -> str:
+    """Where its commands begin: in its project, or at home without one."""
+    if not read_if_there(f"{session.files}/project"):
+        return HOME_TARGET
+    return _text(session, "project-target").removesuffix("\n") or PROJECT_TARGET
+
+
+def _environment(session: Session, given: dict[bytes, bytes], *, terminal: bool) -> dict[bytes, bytes]:
+    """What the run's own command has, what it was given included; of a terminal this one's name. What is given wins."""
+    number = (read_if_there(session.variables) or b"-1").decode("ascii", "replace").strip()
+    block = sealed_by(owner_of(session), int(number) if number.isdigit() else -1)
+    name = os.environb.get(b"TERM", b"") if terminal else b""
+    return parse_block(block) | ({b"TERM": name} if name else {}) | given
+
+
+def _text(session: Session, name: str) -> str:
+    return (read_if_there(f"{session.files}/{name}") or b"").decode("utf-8", "surrogateescape")
+
+
+def ps_verb(*, as_json: bool) -> None:
+    """A line for each run: its id, when it began, what it runs, and its project."""
+    where = directories(os.environ)
+    found = sorted((about_of(session) for session in living(where.runtime)), key=lambda item: item["started"])
+    if as_json:
+        answer(answer_text({"runs": found}))
+    else:
+        shown = [(item["run"], item["started"], item["command"], item["project"] or "-") for item in found]
+        answer(
+            "".join(f"{run}  {began}  {printable(what)}  {printable(project)}\n" for run, began, what, project in shown)
+        )
+
+
+def inspect_run_verb(run: str, *, packages: bool) -> None:
+    """Print what a run is, as one JSON object."""
+    from aisb.effects.run_state import state_of
+
+    if packages:
+        raise UsageError("--packages is of the images", hint="aisb inspect --packages, without a run")
+    where = directories(os.environ)
+    session = _need(where, "" if run == "." else run, ".")
+    host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
+    answer(answer_text(state_of(session, host.podman, SystemRunner())))
+
+
+def stop_verb(run: str, project: str) -> int:
+    """Have it end as by SIGTERM, and wait for that."""
+    session = _need(directories(os.environ), "" if run == "." else run, project)
+    stop(session)
+    say(f"run {session.run} has ended")
+    return 0

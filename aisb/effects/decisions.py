@@ -1,0 +1,89 @@
+"""What a gate allows a run and refuses it, told while it happens."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from aisb.domain.records import Record, read_record
+from aisb.domain.verdict import SENTENCES
+from aisb.effects.records import AUDIT
+from aisb.render.cures import cure_of
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable
+
+    from aisb.effects.session import Session
+
+_PAUSE_SECONDS = 0.1
+_MOST_AT_ONCE = 10
+_PIECE = 1 << 20
+
+
+class News(NamedTuple):
+    """How many decisions there were, and what there is to tell of them: a notification's method and params."""
+
+    allowed: int
+    denied: int
+    told: tuple[tuple[str, dict[str, object]], ...]
+
+
+def follow_decisions(session: Session, tell: Callable[[News], None], ended: threading.Event) -> None:
+    """
+    Read the run's record as it grows, until the run has ended.
+
+    Equal decisions are told together, and of very many at once the rest is only counted.
+    """
+    path, offset, rest = f"{session.path}/{AUDIT}", 0, b""
+    is_last = False
+    while not is_last:
+        is_last = ended.wait(_PAUSE_SECONDS)
+        # A run whose gate has decided nothing has none; at the end it is moved away.
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(_PIECE)
+            offset += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            records = [record for line in lines if (record := read_record(line)) is not None]
+            if decisions := [record for record in records if not (record.is_probe or record.is_cut_off)]:
+                tell(news_of(decisions))
+
+
+def news_of(decisions: Iterable[Record]) -> News:
+    """What there is to say of these."""
+    last = {_key(record): record for record in decisions}
+    counts = Counter(_key(record) for record in decisions)
+    told = [
+        (method, {**params, "count": counts[key]})
+        for is_allowed in (False, True)
+        for key, _ in Counter({key: count for key, count in counts.items() if key[0] == is_allowed}).most_common(
+            _MOST_AT_ONCE
+        )
+        for method, params in [_told(last[key])]
+    ]
+    allowed = sum(count for key, count in counts.items() if key[0])
+    return News(allowed, counts.total() - allowed, tuple(told))
+
+
+def _key(record: Record) -> tuple[bool, str, int, str, str, str]:
+    return record.allowed, record.host, record.port, record.method, record.path, record.reason
+
+
+def _told(record: Record) -> tuple[str, dict[str, object]]:
+    params: dict[str, object] = {
+        "time": record.time,
+        "host": record.host,
+        "port": record.port,
+        "method": record.method,
+        "path": record.path,
+    }
+    if record.allowed:
+        return "allowed", params
+    return "denied", {
+        **params,
+        "reason": record.reason,
+        "message": SENTENCES.get(record.reason, record.reason),
+        "entry": cure_of(record.host, record.port, record.reason, record.add) or None,
+    }

@@ -1,0 +1,122 @@
+/**
+ * pi on this machine, its tools in a sandbox.
+ *
+ * A session's start makes the sandbox, its end takes it away. In between there are three ways for pi to execute anything:
+ * the tools (tools/), `!` and `!!` (user_bash, below), and what is named as outside (outside.ts).
+ */
+
+import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
+
+import { allowEntry } from "./allow.ts";
+import { bashOperations } from "./commands.ts";
+import { Files } from "./files.ts";
+import { readFlags, registerFlags, type Wanted } from "./flags.ts";
+import { guardTools } from "./guard.ts";
+import { outsideLines } from "./outside.ts";
+import { findProgram, startSession } from "./program.ts";
+import { type Denial, Sandbox, type State } from "./sandbox.ts";
+import { denialLine, footer, network, NO_SANDBOX_FOOTER, statusLines } from "./status.ts";
+import { registerTools } from "./tools/index.ts";
+import { Voice } from "./voice.ts";
+
+export default function aiSandbox(pi: ExtensionAPI): void {
+  registerFlags(pi);
+  const isInside = () => pi.getFlag("no-sandbox") !== true;
+  const voice = new Voice();
+  const denied = new Map<string, number>();
+  let wanted: Wanted | undefined;
+  let cwd = process.cwd();
+
+  const sandbox = new Sandbox(start, { onState, onDenied, onAllowed });
+  const kit = { cwd, sandbox, files: new Files(sandbox), isInside, settings: () => pi.getSettings() };
+  const marks = registerTools(pi, kit);
+  guardTools(pi, marks, isInside);
+
+  pi.on("session_start", (_event, ctx) => {
+    voice.attach(ctx);
+    cwd = ctx.cwd;
+    denied.clear();
+    if (!isInside()) {
+      voice.footer(NO_SANDBOX_FOOTER);
+      voice.say("--no-sandbox: the model's tools and ! run on this machine, as you", "warning");
+      return;
+    }
+    begin();
+    sayOutside(ctx);
+  });
+
+  pi.on("session_shutdown", async () => {
+    voice.detach();
+    await sandbox.end();
+  });
+
+  pi.on("user_bash", () => (isInside() ? { operations: bashOperations(sandbox) } : undefined));
+
+  pi.registerCommand("sandbox-status", {
+    description: "The sandbox of this session: image, mounts, network, what was denied, what runs outside",
+    handler: async (_args, ctx) => {
+      voice.attach(ctx);
+      if (!isInside()) return voice.answer(NO_SANDBOX_FOOTER, "warning");
+      const told = sandbox.state === "ready" ? await sandbox.call("status", {}).catch(() => undefined) : undefined;
+      const lines = statusLines(sandbox, told?.result, outsideLines(pi, ctx, marks));
+      voice.answer(lines.join("\n"), "info");
+    },
+  });
+
+  pi.registerCommand("sandbox-allow", {
+    description: "ENTRY: let the sandbox reach one more host until this session ends (asks)",
+    handler: async (args, ctx) => {
+      voice.attach(ctx);
+      if (!isInside()) return voice.answer(NO_SANDBOX_FOOTER, "warning");
+      await allowEntry(sandbox, voice, args, ctx);
+    },
+  });
+
+  function begin(): void {
+    try {
+      wanted = readFlags((name) => pi.getFlag(name));
+    } catch (error) {
+      sandbox.refuse(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    sandbox.begin(wanted.logsAllowed);
+  }
+
+  function start() {
+    const program = findProgram(process.env["PATH"] ?? "", cwd);
+    if (program === undefined) throw new Error("aisb is not on PATH; it comes with ai-sandbox");
+    return startSession(program, wanted?.flags ?? [], cwd);
+  }
+
+  function sayOutside(ctx: ExtensionContext): void {
+    const lines = outsideLines(pi, ctx, marks);
+    if (lines.length > 0) voice.say(["outside of the sandbox:", ...lines.map((line) => `  ${line}`)].join("\n"), "warning");
+  }
+
+  function onState(state: State, reason: string): void {
+    showFooter();
+    if (state === "dead") voice.say(`no sandbox, so nothing can be run: ${reason}`, "error");
+    if (state === "restarting") voice.say("the sandbox died and is started again: its processes and its /tmp are gone", "warning");
+    const { hello } = sandbox;
+    if (state !== "ready" || !hello) return;
+    if (hello.project !== cwd) voice.say(`the sandbox has ${hello.project ?? "no project"}, and pi works in ${cwd}`, "warning");
+    voice.say(`tools run in sandbox ${hello.run}: ${network(hello)}`, hello.net === "full" ? "warning" : "info");
+  }
+
+  function onDenied(denial: Denial): void {
+    const key = `${denial.host}:${denial.port ?? ""}`;
+    const times = denied.get(key) ?? 0;
+    denied.set(key, times + 1);
+    showFooter();
+    // Once for each destination: a program that tries again and again says nothing new.
+    if (times === 0) voice.say(`denied ${denialLine(denial)}`, "warning");
+  }
+
+  function onAllowed(destination: string): void {
+    voice.answer(`allowed ${destination}`, "info");
+  }
+
+  function showFooter(): void {
+    voice.footer(footer(sandbox, [...denied.values()].reduce((all, one) => all + one, 0)));
+  }
+}

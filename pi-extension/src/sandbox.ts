@@ -1,0 +1,244 @@
+/**
+ * The life of a session's sandbox: made once, restarted once, and then gone for good.
+ *
+ * Everything that executes asks here first. There is no other answer than a sandbox that is ready, or an error.
+ */
+
+import { type Answer, type CallOptions, Client, type End } from "./client.ts";
+import { CallError, NO_SANDBOX, NoSandboxError } from "./errors.ts";
+import { type Header, isObject, ProtocolError } from "./frames.ts";
+import { type Hello, readHello } from "./hello.ts";
+import type { Session } from "./program.ts";
+import { oneLine } from "./words.ts";
+
+export type State = "off" | "starting" | "ready" | "restarting" | "dead";
+
+export interface Denial {
+  readonly time: string;
+  readonly host: string;
+  readonly port: number | undefined;
+  readonly message: string;
+  readonly entry: string | undefined;
+}
+
+export interface SandboxEvents {
+  onState(state: State, reason: string): void;
+  onDenied(denial: Denial): void;
+  onAllowed(destination: string): void;
+}
+
+const MOST_DENIALS = 20;
+
+export class Sandbox {
+  readonly #start: () => Session;
+  readonly #events: SandboxEvents;
+  #session: Session | undefined;
+  #client: Client | undefined;
+  #state: State = "off";
+  #reason = "it was not started";
+  #changed: (() => void)[] = [];
+  #hello: Hello | undefined;
+  #restarted = false;
+  #wantsAllowed = false;
+  readonly #denials: Denial[] = [];
+
+  /** `start` makes a process; it is called again once, where the first one ends unasked. */
+  constructor(start: () => Session, events: SandboxEvents) {
+    this.#start = start;
+    this.#events = events;
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Why the state is what it is, for a person. */
+  get reason(): string {
+    return this.#reason;
+  }
+
+  get hello(): Hello | undefined {
+    return this.#hello;
+  }
+
+  get denials(): readonly Denial[] {
+    return this.#denials;
+  }
+
+  /** What aisb said on stderr. */
+  get said(): readonly string[] {
+    return this.#session?.said ?? [];
+  }
+
+  /** Starts, in the background. Also asks to be told of what is let through, where that is wanted. */
+  begin(wantsAllowed: boolean): void {
+    this.#wantsAllowed = wantsAllowed;
+    this.#set("starting", "it is being made");
+    this.#launch();
+  }
+
+  /** There will be none: a reason that was found before anything was started. */
+  refuse(reason: string): void {
+    this.#set("dead", reason);
+  }
+
+  /** Ends everything. Afterwards nothing can be executed. */
+  async end(): Promise<void> {
+    const session = this.#session;
+    this.#session = undefined;
+    this.#client = undefined;
+    this.#set("off", "the session has ended");
+    await session?.stop();
+  }
+
+  /** What aisb said of the sandbox, once it is there. Throws a NoSandboxError. */
+  async ready(signal?: AbortSignal): Promise<Hello> {
+    while (this.#state === "starting" || this.#state === "restarting") await this.#change(signal);
+    if (this.#state !== "ready" || !this.#hello) throw new NoSandboxError(this.#reason);
+    return this.#hello;
+  }
+
+  /** One request to the sandbox, as soon as there is one. Never carried out anywhere else. */
+  async call(method: string, params: Header, options: CallOptions = {}): Promise<Answer> {
+    try {
+      return await this.#callOnce(method, params, options);
+    } catch (error) {
+      // Nothing was done: it came between the end of a container and the news of it.
+      const isBetween = error instanceof CallError && error.rpcCode === NO_SANDBOX && !options.upload;
+      if (!isBetween) throw error;
+      return this.#callOnce(method, params, options);
+    }
+  }
+
+  async #callOnce(method: string, params: Header, options: CallOptions): Promise<Answer> {
+    await this.ready(options.signal);
+    if (!this.#client) throw new NoSandboxError(this.#reason);
+    return this.#client.call(method, params, options);
+  }
+
+  #launch(): void {
+    let session: Session;
+    try {
+      session = this.#start();
+    } catch (error) {
+      this.refuse(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    this.#session = session;
+    const mine = () => this.#session === session;
+    const client = new Client(
+      session.input,
+      session.output,
+      (method, params) => {
+        if (mine()) this.#noticed(method, params);
+      },
+      (end) => {
+        if (mine()) void this.#lost(session, end);
+      },
+    );
+    this.#client = client;
+    // A program that cannot be started closes no stream.
+    void session.ended.then((how) => {
+      if (mine()) void this.#lost(session, { reason: how, isViolation: false });
+    });
+  }
+
+  #noticed(method: string, params: Readonly<Record<string, unknown>>): void {
+    if (method === "hello") {
+      this.#hello = readHello(params);
+      this.#set("ready", "");
+      if (this.#wantsAllowed) void this.#watch();
+      return;
+    }
+    if (method === "failed") {
+      const hint = params["hint"] ? ` (${String(params["hint"])})` : "";
+      this.#set("dead", oneLine(`${String(params["message"])}${hint}`));
+      return;
+    }
+    if (!this.#hello) throw new ProtocolError(`${oneLine(method, 40)} before hello`);
+    if (method === "sandbox") this.#told(params);
+    else if (method === "denied") this.#denied(params);
+    else if (method === "allowed") this.#events.onAllowed(destination(params));
+  }
+
+  #told(params: Readonly<Record<string, unknown>>): void {
+    const state = params["state"];
+    if (state !== "restarting" && state !== "ready" && state !== "dead") return;
+    if (state === "restarting") this.#restarted = true;
+    // The new one is a run of its own.
+    if (isObject(params["hello"])) this.#hello = readHello(params["hello"]);
+    if (this.#state !== "dead") this.#set(state, oneLine(String(params["reason"] ?? "")));
+  }
+
+  #denied(params: Readonly<Record<string, unknown>>): void {
+    const denial: Denial = {
+      time: oneLine(String(params["time"] ?? ""), 40),
+      host: oneLine(String(params["host"] ?? ""), 260),
+      port: typeof params["port"] === "number" ? params["port"] : undefined,
+      message: oneLine(String(params["message"] ?? "denied")),
+      entry: typeof params["entry"] === "string" ? oneLine(params["entry"]) : undefined,
+    };
+    this.#denials.push(denial);
+    this.#denials.splice(0, this.#denials.length - MOST_DENIALS);
+    this.#events.onDenied(denial);
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      await this.#client?.call("watch", { allowed: true });
+    } catch {
+      // An older aisb: what it refuses is told all the same.
+    }
+  }
+
+  /** The process has ended, or what it sent was not of the session. */
+  async #lost(session: Session, { reason, isViolation }: End): Promise<void> {
+    this.#client = undefined;
+    if (this.#state === "dead") return;
+    const wasReady = this.#state === "ready";
+    this.#set("restarting", reason);
+    await session.stop();
+    if (this.#session !== session) return;
+    if (wasReady && !this.#restarted) {
+      this.#restarted = true;
+      this.#launch();
+      return;
+    }
+    const words = isViolation || wasReady ? undefined : lastWords(session.said);
+    this.#set("dead", words ?? `aisb: ${reason} (${await session.ended})`);
+  }
+
+  #set(state: State, reason: string): void {
+    const isNew = state !== this.#state;
+    this.#state = state;
+    this.#reason = reason;
+    for (const changed of this.#changed.splice(0)) changed();
+    if (isNew) this.#events.onState(state, reason);
+  }
+
+  async #change(signal: AbortSignal | undefined): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = () => reject(new CallError(-32003, "cancelled"));
+      if (signal?.aborted) return onAbort();
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#changed.push(() => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      });
+    });
+  }
+}
+
+/** aisb's error is its last line, or the one before the hint that belongs to it. */
+function lastWords(said: readonly string[]): string | undefined {
+  const own = said.filter((line) => line.startsWith("aisb: ")).map((line) => line.slice("aisb: ".length));
+  const last = own.at(-1);
+  if (last === undefined) return undefined;
+  return oneLine(last.startsWith("  ") ? `${own.at(-2) ?? ""} (${last.trim()})` : last);
+}
+
+function destination(params: Readonly<Record<string, unknown>>): string {
+  const port = typeof params["port"] === "number" ? `:${params["port"]}` : "";
+  const request = [params["method"], params["path"]].filter((part) => typeof part === "string" && part !== "").join(" ");
+  return oneLine(`${String(params["host"] ?? "")}${port} ${request}`.trimEnd());
+}

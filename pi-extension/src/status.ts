@@ -1,0 +1,73 @@
+/** What is said of the sandbox: one line in the footer, and all of it in /sandbox-status. */
+
+import type { Hello } from "./hello.ts";
+import type { Denial, Sandbox } from "./sandbox.ts";
+import { counted, duration, oneLine } from "./words.ts";
+
+const SHOWN_DENIALS = 5;
+const SHOWN_ENTRIES = 20;
+
+export const NO_SANDBOX_FOOTER = "NO SANDBOX: tools run on this machine";
+
+/** The footer's line. */
+export function footer(sandbox: Sandbox, denied: number): string {
+  const { state, hello } = sandbox;
+  if (state === "ready" && hello) {
+    const refused = denied > 0 ? `, ${counted(denied, "request")} denied` : "";
+    return `sandbox ${oneLine(hello.run, 8)}: ${network(hello)}${refused}`;
+  }
+  if (state === "starting") return "sandbox: starting";
+  if (state === "restarting") return "sandbox: died, starting again";
+  return state === "dead" ? "NO SANDBOX: nothing can be run" : "sandbox: ended";
+}
+
+/** What the sandbox may reach, in a few words. */
+export function network(hello: Hello): string {
+  if (hello.net === "none") return "no network";
+  if (hello.net === "full") return "open network";
+  return hello.allow.length === 1 ? "1 entry allowed" : `${hello.allow.length} entries allowed`;
+}
+
+/** The lines of /sandbox-status. `told` is aisb's answer to `status`, where there is one. */
+export function statusLines(
+  sandbox: Sandbox,
+  told: Readonly<Record<string, unknown>> | undefined,
+  outside: readonly string[],
+): string[] {
+  const { state, hello, denials } = sandbox;
+  const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason})`}`];
+  if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello));
+  if (told) lines.push(...toldLines(told));
+  if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one)}`));
+  if (state === "dead") lines.push(...sandbox.said.slice(-5).map((line) => `  ${line}`));
+  lines.push("outside of the sandbox, on this machine:", ...outside.map((line) => `  ${line}`));
+  lines.push("  pi itself: its models and keys, context files, skills, what you attach with @, and other extensions");
+  return lines;
+}
+
+/** One denial for a person, with what would allow it. */
+export function denialLine({ message, host, port, entry }: Denial): string {
+  const where = port === undefined ? host : `${host}:${port}`;
+  return `${where}: ${message}${entry ? `; to allow it: /sandbox-allow ${entry}` : ""}`;
+}
+
+function helloLines(hello: Hello): string[] {
+  const entries = hello.allow.slice(0, SHOWN_ENTRIES).map((entry) => oneLine(entry, 200));
+  const more = hello.allow.length > SHOWN_ENTRIES ? [`and ${hello.allow.length - SHOWN_ENTRIES} more`] : [];
+  return [
+    `image: ${oneLine(hello.image)}`,
+    `run: ${oneLine(hello.run)} (aisb logs ${oneLine(hello.run, 8)}), user ${oneLine(hello.user, 40)}, home ${oneLine(hello.home)}`,
+    "mounts:",
+    ...hello.mounts.map(({ target, source, readOnly }) => `  ${oneLine(target === source ? target : `${source} at ${target}`)}${readOnly ? " (read-only)" : ""}`),
+    `network: ${network(hello)}`,
+    ...[...entries, ...more].map((entry) => `  ${entry}`),
+  ];
+}
+
+function toldLines(told: Readonly<Record<string, unknown>>): string[] {
+  const number = (name: string) => (typeof told[name] === "number" ? told[name] : 0);
+  return [
+    `up for ${duration(number("uptimeMs"))}, started again ${number("restarts") === 1 ? "once" : `${number("restarts")} times`}`,
+    `requests: ${number("allowed")} allowed, ${number("denied")} denied`,
+  ];
+}

@@ -1,0 +1,196 @@
+import { expect, test } from "vitest";
+
+import { NoSandboxError } from "../src/errors.ts";
+import { Sandbox, type Denial, type State } from "../src/sandbox.ts";
+import { type FakeSession, fakeSession } from "./fake-server.ts";
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const turns = async () => {
+  for (let left = 0; left < 5; left++) await turn();
+};
+
+function made(count = 2) {
+  const sessions: FakeSession[] = Array.from({ length: count }, fakeSession);
+  const states: State[] = [];
+  const denials: Denial[] = [];
+  const allowed: string[] = [];
+  let started = 0;
+  const start = () => {
+    const session = sessions[started++];
+    if (!session) throw new Error("started too often");
+    return session;
+  };
+  const sandbox = new Sandbox(start, {
+    onState: (state) => states.push(state),
+    onDenied: (denial) => denials.push(denial),
+    onAllowed: (destination) => allowed.push(destination),
+  });
+  const [first, second] = sessions as [FakeSession, FakeSession];
+  return { sandbox, first, second, states, denials, allowed, started: () => started };
+}
+
+test("before it is started, and after its end, nothing is executed", async () => {
+  const { sandbox, first } = made();
+  await expect(sandbox.call("exec", {})).rejects.toBeInstanceOf(NoSandboxError);
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  await sandbox.end();
+  expect(first.isStopped).toBe(true);
+  await expect(sandbox.call("exec", {})).rejects.toBeInstanceOf(NoSandboxError);
+  expect(first.server.requests).toEqual([]);
+});
+
+test("nothing is sent before hello; then what waited is carried out", async () => {
+  const { sandbox, first, states } = made();
+  sandbox.begin(false);
+  const call = sandbox.call("exec", { command: ["x"] });
+  await turns();
+  expect(first.server.requests).toEqual([]);
+  first.server.hello();
+  expect((await call).result["exitCode"]).toBe(0);
+  expect(states).toEqual(["starting", "ready"]);
+});
+
+test("who waits for a sandbox can be aborted", async () => {
+  const { sandbox } = made();
+  sandbox.begin(false);
+  const stop = new AbortController();
+  const call = sandbox.call("exec", {}, { signal: stop.signal });
+  stop.abort();
+  await expect(call).rejects.toMatchObject({ rpcCode: -32003 });
+});
+
+test("aisb says why there is none: calls fail with its words", async () => {
+  const { sandbox, first, states } = made();
+  sandbox.begin(false);
+  first.server.notify("failed", { exitCode: 78, message: "the policy is not trusted", hint: "aisb trust" });
+  first.die("exit code 78");
+  await expect(sandbox.call("exec", {})).rejects.toThrow("nothing was run: the policy is not trusted (aisb trust)");
+  await turns();
+  expect(states).toEqual(["starting", "dead"]);
+});
+
+test("aisb ends without a word on the pipe: its last words on stderr are the reason", async () => {
+  const { sandbox, first, started } = made();
+  sandbox.begin(false);
+  first.said.push("aisb: note: something", "aisb: podman is not installed", "aisb:   apt-get install podman");
+  first.die();
+  await expect(sandbox.ready()).rejects.toThrow("podman is not installed (apt-get install podman)");
+  expect(started()).toBe(1);
+});
+
+test("a program that cannot be started is the reason", async () => {
+  const { sandbox } = made(0);
+  sandbox.begin(false);
+  await expect(sandbox.ready()).rejects.toThrow("started too often");
+});
+
+test("a container that died is waited for", async () => {
+  const { sandbox, first, states } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  await turns();
+  const call = sandbox.call("exec", { command: ["x"] });
+  await turns();
+  expect(first.server.requests).toEqual([]);
+  first.server.again({ run: "22222222" });
+  await call;
+  expect(sandbox.hello?.run).toBe("22222222");
+  first.server.notify("sandbox", { state: "dead", reason: "killed again" });
+  await turns();
+  await expect(sandbox.call("exec", {})).rejects.toThrow("killed again");
+  expect(states).toEqual(["starting", "ready", "restarting", "ready", "dead"]);
+});
+
+test("what came between a container's end and the news of it is sent again: nothing was done", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  let times = 0;
+  first.server.handlers.set("exec", ({ id }, server) => {
+    times++;
+    if (times > 1) return server.answer(id, { exitCode: 0 });
+    server.notify("sandbox", { state: "restarting", reason: "killed" });
+    server.refuse(id, -32002, "there is no sandbox");
+    server.notify("sandbox", { state: "ready", reason: "" });
+  });
+  expect((await sandbox.call("exec", {})).result["exitCode"]).toBe(0);
+});
+
+test("what a dying sandbox may have done in part is not done again", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  first.server.handlers.set("exec", ({ id }, server) => server.refuse(id, -32001, "the sandbox died"));
+  await expect(sandbox.call("exec", {})).rejects.toMatchObject({ rpcCode: -32001 });
+  expect(first.server.requests).toHaveLength(1);
+});
+
+test("aisb itself is started once more, and no more than that", async () => {
+  const { sandbox, first, second, states, started } = made(3);
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  first.die("ended by SIGKILL");
+  await turns();
+  second.server.hello({ run: "22222222" });
+  expect((await sandbox.ready()).run).toBe("22222222");
+  second.die("ended by SIGKILL");
+  await turns();
+  await expect(sandbox.call("exec", {})).rejects.toBeInstanceOf(NoSandboxError);
+  expect(started()).toBe(2);
+  expect(states).toEqual(["starting", "ready", "restarting", "ready", "restarting", "dead"]);
+});
+
+test.each([
+  ["another version", { protocol: 2 }, "version 2"],
+  ["no home", { home: null }, "a hello without home"],
+])("a hello that is none ends it: %s", async (_name, changes, words) => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello(changes);
+  await expect(sandbox.ready()).rejects.toThrow(words);
+  expect(first.isStopped).toBe(true);
+});
+
+test("anything before hello ends it", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.notify("denied", { host: "x" });
+  await expect(sandbox.ready()).rejects.toThrow("denied before hello");
+});
+
+test("a denial comes with what would allow it, and with nothing that steers a terminal", async () => {
+  const { sandbox, first, denials } = made();
+  sandbox.begin(false);
+  first.server.hello().notify("denied", {
+    time: "t",
+    host: "evil\u001b[2J.test",
+    port: 443,
+    message: "no entry\nof the policy",
+    entry: "evil.test",
+  });
+  await sandbox.ready();
+  await turns();
+  expect(denials).toEqual([{ time: "t", host: "evil[2J.test", port: 443, message: "no entry of the policy", entry: "evil.test" }]);
+  expect(sandbox.denials).toEqual(denials);
+});
+
+test("what is let through is asked for only where it is wanted", async () => {
+  const { sandbox, first, allowed } = made();
+  sandbox.begin(true);
+  first.server.handlers.set("watch", ({ id }, server) => {
+    server.answer(id, {});
+    server.notify("allowed", { host: "a.test", port: 443, method: "GET", path: "/x" });
+  });
+  first.server.hello();
+  await sandbox.ready();
+  await turns();
+  expect(first.server.requests.map(({ method, params }) => [method, params])).toEqual([["watch", { allowed: true }]]);
+  expect(allowed).toEqual(["a.test:443 GET /x"]);
+});

@@ -1,0 +1,135 @@
+"""`aisb exec` and what else is asked of a run: command lines, and podman's."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aisb.cli.runs import _environment, _parsed
+from aisb.effects.records import about
+from aisb.effects.run_state import state_of
+from aisb.effects.sealed import sealed
+from aisb.effects.serve import need_pipes
+from aisb.effects.session import lend_variables, open_session
+from aisb.errors import Unavailable, UsageError
+from aisb.render.argv import exec_argv
+from tests.fakes import FakeRunner, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_later_command_is_dropped_as_the_first_one_is() -> None:
+    """The whole line: root and its capabilities are gone before the launcher, which checks that, is there."""
+    assert exec_argv("/usr/bin/podman", "1a2b3c4d", "/p q", ("sh", "-c", "--x"), terminal=True) == (
+        "/usr/bin/setpriv", "--pdeathsig", "TERM", "--",
+        "/usr/bin/podman", "exec",
+        "--detach-keys=",
+        "--user", "0",
+        "--preserve-fds", "3",
+        "--workdir", "/p q",
+        "--interactive",
+        "--tty",
+        "aisb-run-1a2b3c4d",
+        "/usr/bin/setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+        "--no-new-privs", "--",
+        "/usr/bin/python3", "-I", "-S", "-c",
+        "import sys; sys.path.insert(0, '/usr/libexec/aisb'); from gate.launcher import main; main()",
+        "sh", "-c", "--x",
+    )  # fmt: skip
+    assert "--tty" not in exec_argv("podman", "1a2b3c4d", "/", ("true",), terminal=False)
+
+
+def test_flags_stand_before_the_run_or_behind_it() -> None:
+    """What follows -- is the command's, byte for byte."""
+    words = ["--tty", "1a2b", "--cwd", "sub", "--env=A", "--env", "B=--", "--", "sh", "--tty", "--", "x"]
+
+    assert _parsed(words) == ("1a2b", True, "sub", ("A", "B=--"), ("sh", "--tty", "--", "x"))
+    assert _parsed([".", "--", "true"]) == ("", False, "", (), ("true",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["1a2b", "1a2b --", "-- true", "1a2b 3c4d -- true", "1a2b --cwd -- true x", "1a2b --verbose -- true", "1a2b --tty=1 -- true"],
+)  # fmt: skip
+def test_a_line_that_cannot_be_meant_is_refused(line: str) -> None:
+    with pytest.raises(UsageError):
+        _parsed(line.split())
+
+
+def test_a_later_command_has_what_the_run_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with podman: the run's variables, this terminal's name, and over both what --env gives. Nothing of it in a file."""
+    session = open_session(str(tmp_path), "1a2b3c4d", {}, "{}")
+    with pytest.raises(Unavailable):
+        _environment(session, {}, terminal=False)
+    descriptor = sealed(b"A=of the run\0B=\xff=\0TERM=old\0")
+    lend_variables(session, descriptor)
+    monkeypatch.setenv("TERM", "new")
+
+    beside = _environment(session, {b"A": b"of exec"}, terminal=False)
+    in_terminal = _environment(session, {}, terminal=True)
+
+    assert beside == {b"A": b"of exec", b"B": b"\xff=", b"TERM": b"old"}
+    assert in_terminal == {b"A": b"of the run", b"B": b"\xff=", b"TERM": b"new"}
+    assert not any(b"of the run" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    os.close(descriptor)
+    with pytest.raises(Unavailable):
+        _environment(session, {}, terminal=False)
+
+
+def test_only_such_a_file_is_read(tmp_path: Path) -> None:
+    """A number that stands for something else by now is no number of a run's variables."""
+    session = open_session(str(tmp_path), "1a2b3c4d", {}, "{}")
+    with (tmp_path / "other").open("wb+") as file:
+        file.write(b"A=b\0")
+        lend_variables(session, file.fileno())
+
+        with pytest.raises(Unavailable):
+            _environment(session, {}, terminal=False)
+
+
+def test_what_a_run_is_comes_of_its_files_and_of_podman(tmp_path: Path) -> None:
+    """What aisb remembers, and the container as it is; of values that were given nothing."""
+    files = {"mode": "allow\n", "policy.json": '{"names": []}'}
+    parent = tmp_path / "g/0a1b2c/r"
+    session = open_session(str(parent), "1a2b3c4d", files, "{}", {"run.json": about("1a2b3c4d", "/p", "serve")})
+    found = {
+        "ImageName": "localhost/aisb:1",
+        "State": {"Status": "running", "Pid": 7},
+        "Config": {"WorkingDir": "/p", "Env": ["A=secret"]},
+        "HostConfig": {"Memory": 8, "NanoCpus": 0, "PidsLimit": None},
+        "Mounts": [
+            {"Type": "bind", "Source": "/p", "Destination": "/p", "RW": True},
+            {"Type": "volume", "Name": "home", "Source": "/x", "Destination": "/home/sandbox", "RW": False},
+        ],
+    }
+    runner = FakeRunner(said(json.dumps([found])))
+
+    state = state_of(session, "podman", runner)
+
+    assert runner.argvs == [("podman", "container", "inspect", "aisb-run-1a2b3c4d")]
+    assert state.pop("started").startswith("20")
+    assert state == {
+        "run": "1a2b3c4d", "project": "/p", "command": "serve", "container": "aisb-run-1a2b3c4d", "image": "localhost/aisb:1",
+        "state": "running", "pid": 7, "net": "allow", "gate": "0a1b2c", "policy": {"names": []}, "cwd": "/p",
+        "mounts": [
+            {"source": "/p", "target": "/p", "readOnly": False},
+            {"source": "home", "target": "/home/sandbox", "readOnly": True},
+        ],
+        "limits": {"memory": 8, "nanoCpus": 0, "pids": 0},
+    }  # fmt: skip
+
+
+def test_a_session_needs_somebody_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stdout that is a device, as one that was closed is by then, is nobody."""
+    mode = stat.S_IFIFO
+    monkeypatch.setattr(os, "fstat", lambda _descriptor: os.stat_result((mode, *[0] * 9)))
+    monkeypatch.setattr(os, "isatty", lambda _descriptor: False)
+    need_pipes()
+    mode = stat.S_IFCHR
+    with pytest.raises(UsageError, match="nobody to tell"):
+        need_pipes()
