@@ -56,6 +56,8 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
     chosen = _named(run, place, found) if run else _last(place, found)
     if chosen is None:
         say(f"no run of {place} has a record yet")
+        if wish.summary and wish.json:
+            answer(answer_text({"run": "", "destinations": []}))
         return 0
     if not _show(chosen, wish):
         still = "so far " if chosen.session else ""

@@ -38,7 +38,8 @@ ENDINGS = {
     "inspect": "69 where the images are not built yet, or podman does not know the run; 2 where no such run goes on.",
     "learn": "the command's own code.",
     "logs": "0, also where nothing is on record; 2 where no run is named so.",
-    "policy check": "0 allowed, 1 denied, 2 where nothing is allowed yet, 69 where it could not tell (a preset of an image that is not built).",
+    "policy check": "0 allowed, 1 denied, 2 where nothing is allowed yet, 69 where it could not tell (a preset of an "
+    "image that is not built).",
     "policy presets": "69 where it is to be read off an image that is not built.",
     "policy show": "69 where a preset is to be read off an image that is not built.",
     "ps": "0, also where nothing runs.",

@@ -52,7 +52,9 @@ class Recorded(NamedTuple):
 
 def about(run: str, project: str, command: str = "") -> str:
     """What is remembered of a run besides its decisions; of the command its first word."""
-    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    # To the millisecond: of two that began in one second the later one is the last.
+    now = time.time()
+    started = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
     return json.dumps({"run": run, "project": project, "started": started, "command": command}) + "\n"
 
 

@@ -137,10 +137,12 @@ def test_a_run_is_summed_up_for_programs(tmp_path: Path) -> None:
     about = {"time": "2026-03-01T09:00:00.000Z", "run": "0000000a", "port": 443, "method": "CONNECT"}
     denied = {**about, "host": "b.test", "decision": "deny", "reason": "not-listed"}
     probe = {**denied, "host": "192.0.2.1", "reason": "direct-address"}
+    before = ask(tmp_path, "logs", "--summary", "--json")
     record(tmp_path, {**about, "host": "a.test", "decision": "allow"}, denied, denied, probe)
 
     code, text = ask(tmp_path, "logs", "--summary", "--json")
 
+    assert (before[0], json.loads(before[1])) == (0, {"version": 1, "run": "", "destinations": []})
     assert (code, faults("logs --summary", text)) == (0, [])
     assert json.loads(text) == {
         "version": 1,

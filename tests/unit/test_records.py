@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 from aisb.effects.records import ABOUT, AUDIT, Kept, about, follow, forget_old, keep_record, recorded
@@ -157,3 +158,10 @@ def test_the_record_of_an_aisb_that_was_killed_is_not_waited_for(tmp_path: Path)
         file.write("1 1 another-boot")
 
     assert list(follow(recorded(directories(tmp_path))[0], steps())) == [LINE]
+
+
+def test_of_runs_that_begin_in_one_second_each_has_its_moment() -> None:
+    """The last one of a project is the one that began last."""
+    started = json.loads(about("0000000a", "/p"))["started"]
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", started)
