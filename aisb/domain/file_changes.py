@@ -27,7 +27,8 @@ class FileReport(NamedTuple):
     """
     All that is to be said about files at the end of a run. `runnable` has a path and the word for what it is.
 
-    `attempts` are protected files, from the project on, that something inside tried to write.
+    `attempts` are protected files that something inside tried to write: from the project on, or whole paths of what is
+    not in it.
     """
 
     protected: tuple[Changed, ...] = ()

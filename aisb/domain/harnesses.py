@@ -22,7 +22,8 @@ class Harness(NamedTuple):
 
     `package` is npm's; `{platform}` in it is the platform in Node's words. npm links its program, unless `binary` says
     where in the package that lies. `token` is the variable that it takes its key from, `preset` the hosts that it wants
-    with it, and `header` the one in which they take the key. `bridge` says whether the host's configuration of it goes
+    with it, and `header` the one in which they take the key; `endpoint` is the variable that names another host for it.
+    `bridge` says whether the host's configuration of it goes
     along. `variables` are set for the command: they keep its start free of requests that no allowlist has.
     """
 
@@ -33,6 +34,7 @@ class Harness(NamedTuple):
     token: str = ""
     preset: str = ""
     header: str = ""
+    endpoint: str = ""
     bridge: bool = False
     variables: Mapping[str, str] = {}
 
@@ -52,6 +54,7 @@ HARNESSES = {
             token="ANTHROPIC_API_KEY",  # noqa: S106  # the name of a variable
             preset="anthropic",
             header="X-Api-Key",
+            endpoint="ANTHROPIC_BASE_URL",
             variables={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
         ),
         # pi looks for news of itself at its start otherwise.

@@ -22,11 +22,12 @@ def agent_lines(
 
     `passed` are the names of variables that go in; `opened` says whether a host and port may be reached.
     """
-    hosts = _hosts(agent)
+    # Where it is sent elsewhere nobody knows but who sends it.
+    hosts = [] if agent.endpoint in passed else _hosts(agent)
     if agent.token not in passed and has_key_here:
         yield (
             f"note: {agent.token} is set here and stays out; to leave it in the gate: "
-            f"--inject {agent.token}@{hosts[0]}:{agent.header}"
+            f"--inject {agent.token}@{hosts[0] if hosts else 'HOST'}:{agent.header}"
         )
     closed = [host for host in hosts if not opened((host, TLS_PORT))]
     if closed:

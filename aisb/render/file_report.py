@@ -54,9 +54,10 @@ def _repository(found: NewRepository, project: str) -> str:
 
 
 def _attempt(path: str) -> str:
-    return (
-        f"something inside tried to write {printable(path)}, which is protected; to let it: --unprotect {_path(path)}"
-    )
+    first = f"something inside tried to write {printable(path)}, which is protected"
+    # The repository of a worktree is not the project's to free.
+    is_beside = path.startswith("/")
+    return f"{first} and no part of the project" if is_beside else f"{first}; to let it: --unprotect {_path(path)}"
 
 
 def _runnable(report: FileReport) -> list[str]:

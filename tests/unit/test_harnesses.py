@@ -110,6 +110,8 @@ HOSTS = ("api.anthropic.com", "platform.claude.com")
         (("ANTHROPIC_API_KEY",), True, HOSTS, []),
         ((), False, (), [CLOSED.format(" and ".join(HOSTS))]),
         ((), True, HOSTS[1:], [KEY, CLOSED.format(HOSTS[0])]),
+        (("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"), True, (), []),
+        (("ANTHROPIC_BASE_URL",), True, (), [KEY.replace(HOSTS[0], "HOST")]),
     ],
 )
 def test_a_start_says_what_an_agent_lacks(

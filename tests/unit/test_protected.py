@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from aisb.domain.file_changes import NewRepository
+from aisb.domain.file_changes import FileReport, NewRepository
 from aisb.domain.layers import Setting
 from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
 from aisb.effects.file_report import report_of
@@ -339,6 +339,16 @@ def test_missing_directories_are_made_and_the_last_run_removes_them(project: Pat
 
     assert sorted(os.listdir(project)) == [".git", ".pi"]
     assert [name for name in os.listdir(f"{state}/made") if name.endswith(".json")] == []
+
+
+def test_what_was_tried_in_vain_is_said_with_what_would_let_it() -> None:
+    """Of the repository of a worktree nothing would: it is no part of the project."""
+    report = FileReport((), attempts=(".git/config", "/r/.git/config"))
+
+    assert file_lines(report, "/p") == [
+        "something inside tried to write .git/config, which is protected; to let it: --unprotect .git/config",
+        "something inside tried to write /r/.git/config, which is protected and no part of the project",
+    ]
 
 
 def test_what_was_made_is_removed_from_a_project_that_was_renamed(project: Path, tmp_path: Path) -> None:
