@@ -15,6 +15,7 @@ from aisb.domain.project import EPHEMERAL_HOME
 from aisb.domain.protected import DIRECTORY, Cover
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
+from aisb.effects.gate_watch import gate_watched
 from aisb.effects.guard import ROOTS, Guard, Root, guarded, need_own_covers, roots_of
 from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.host_ports import host_doors
@@ -130,6 +131,8 @@ class Ended(NamedTuple):
     fault: str = ""
     # What became of what the host may run.
     files: FileReport = FileReport()
+    # That the gate had ended before, where it had.
+    lost: tuple[str, ...] = ()
 
 
 def mounts_of(job: Job, session: Session, net: str, shield: Shield) -> tuple[Mount, ...]:
@@ -171,7 +174,7 @@ def run_job(
     """
     Run the command to its end. `on_ready` is called with the gate just before the sandbox starts.
 
-    `on_change` is told, from another thread, when what the host may run has changed meanwhile.
+    `on_change` is told, from another thread, when what the host may run has changed meanwhile, or the gate has ended.
     """
     need_home(job, runner)
     make_private(job.directories.runtime)
@@ -194,13 +197,15 @@ def run_job(
                     on_ready(gate, guard.shield)
                 watch = Watch(guard.shield, session, runner, on_change)
                 wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held)
-                outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
+                with gate_watched(gate.directory if gate else "", on_change) as lost:
+                    outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
             kept = tidy()
             # Imported by now, while the sandbox started.
             from aisb.effects.file_report import report_of
 
             report = report_of(job.project, guard.shield, watch, f"{job.directories.state}/before/{session.run}")
-            return Ended(outcome, kept.lines or tuple(read_lines(kept.path) if kept.path else ()), kept.fault, report)
+            audit = kept.lines or tuple(read_lines(kept.path) if kept.path else ())
+            return Ended(outcome, audit, kept.fault, report, tuple(lost))
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ gate=$(sed -n 's/.*gate \\([0-9a-f]*\\) .*/aisb-gate-\\1/p' words)
 bridge=$(podman inspect --format '{{.State.Pid}}' $gate)
 %s
 while podman container exists $gate; do sleep 0.05; done
+until grep -q '^aisb: warning: the gate of this run has ended' words; do kill -0 $! || exit 7; sleep 0.02; done; echo told
 touch killed; until [ -e closed ]; do kill -0 $! || exit 8; sleep 0.02; done
 aisb -q --allow allowed.test --gate-idle 77 -- curl -sS https://allowed.test/
 touch again; wait $!; echo "exit $?"
@@ -47,10 +48,11 @@ podman rm -f --time 0 $gate >/dev/null
     ],
 )
 def test_without_its_gate_a_sandbox_is_closed(lab: Lab, blow: str) -> None:
-    """C44: nothing is reached, and nothing hangs; the next run has a gate again, the old one's sandbox has not."""
+    """C44: it is told, nothing is reached, and nothing hangs; the next run has a gate again, the old one's sandbox has not."""
     result = lab.run(RUN % blow, env={"INSIDE": INSIDE})
 
     assert result.text.splitlines() == [
+        "told",
         "hello from allowed.test",
         "exit 7",
         "before: 200 200",

@@ -50,7 +50,8 @@ subprocess.run(["podman", "wait", "--ignore", gate], capture_output=True)
 refused = b.call("allow", entry="exact:" + two)
 found |= dict(
     closed=both(b), calls=b.sh("echo goes on").stdout, refused=refused.code, other=both(c), state=b.call("status").result["state"],
-    anew=(lambda s: [both(s), s.end()])(begin(one)), still=both(b), ends=[b.end(), c.end()], left=left(),
+    anew=(lambda s: [both(s), s.end()])(begin(one)), still=both(b), ends=[b.end(), c.end()],
+    told=["the gate of this run has ended" in s.errors for s in (b, c)], left=left(),
 )
 report(**found)
 """
@@ -59,7 +60,7 @@ report(**found)
 def test_sessions_side_by_side_and_the_death_of_a_gate(lab: Lab) -> None:
     """
     C47, B40, C44: each has its own list, whoever ends first; what listens inside is inside; without its gate a session is
-    closed, and its calls go on.
+    closed, which is told, and its calls go on.
     """
     one, two = (f"s{os.urandom(4).hex()}.allowed.test" for _ in range(2))
     found = session(lab, GET + SIDE_BY_SIDE, ONE=one, TWO=two)
@@ -70,7 +71,7 @@ def test_sessions_side_by_side_and_the_death_of_a_gate(lab: Lab) -> None:
         "runs": 3, "gates": 2, "projects": [True, True, False], "local": ["200"] * 6, "counts": [0, 0],
         "before": [["200", "403"], ["200", "403"], ["403", "200"]], "first": 0, "after": [["200", "403"], ["403", "200"]],
         "calls": "goes on\n", "refused": -32020, "other": ["403", "200"], "state": "ready", "anew": [["200", "403"], 0],
-        "ends": [0, 0], "left": [],
+        "ends": [0, 0], "told": [True, False], "left": [],
     }  # fmt: skip
     assert sorted({request["host"] for request in lab.sinks("request")}) == sorted([one, two])
 
