@@ -86,17 +86,24 @@ def _named(run: str, project: str, found: list[Recorded]) -> Recorded:
     The run whose id begins so; `.` is this project's only one that runs. Raises UsageError for none, and for many.
     """
     if run == ".":
-        candidates = [item for item in found if item.session and item.project == project]
-        what, others = f"of {project} there runs", [item.run for item in candidates]
+        known = [item for item in found if item.project == project]
+        candidates = [item for item in known if item.session]
+        near, said = [], f"of {project} goes on"
     else:
-        candidates = [item for item in found if item.run.startswith(run)]
-        what, others = f"{run!r} names", [item.run for item in candidates] or _nearest(run, found)
+        known, candidates = found, [item for item in found if item.run.startswith(run)]
+        near, said = _nearest(run, found), f"is named {run!r}"
     if len(candidates) == 1:
         return candidates[0]
-    shown = ", ".join(others[:_MOST_NAMED]) + (", ..." if len(others) > _MOST_NAMED else "")
-    how_many = "more than one run" if candidates else "no run that has a record"
-    hint = f"{'they are' if candidates else 'the nearest:'} {shown}" if shown else "see the last one: aisb logs"
-    raise UsageError(f"{what} {how_many}", hint=hint)
+    how_many = "more than one run" if candidates else "no run with a record"
+    raise UsageError(f"{how_many} {said}", hint=_others_line([item.run for item in candidates], near, known))
+
+
+def _others_line(meant: list[str], near: list[str], known: list[Recorded]) -> str:
+    """Which runs there are in the place of what was named."""
+    first = "they are" if meant else "the nearest:" if near else "the last ones:"
+    named = meant or near or [item.run for item in reversed(known)]
+    shown = ", ".join(named[:_MOST_NAMED]) + (", ..." if len(named) > _MOST_NAMED else "")
+    return f"{first} {shown}" if shown else "see what runs: aisb ps"
 
 
 def _nearest(run: str, found: list[Recorded]) -> list[str]:

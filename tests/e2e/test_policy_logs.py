@@ -109,7 +109,7 @@ def test_a_record_is_shown_as_a_table_as_a_summary_and_in_part(lab: Lab) -> None
         "1  allow  -                  allowed.test:443\n"
     )
     assert re.fullmatch(r"aisb: run [0-9a-f]{8}: nothing like that is on record\n", parts["later"])
-    assert parts["unknown"].splitlines()[0] == "aisb: 'zzz' names no run that has a record"
+    assert parts["unknown"].splitlines()[0] == "aisb: no run with a record is named 'zzz'"
     assert parts["unknown"].splitlines()[-1] == "2"
     assert parts["by id"] == "3\n"
     assert parts["elsewhere"] == "aisb: no run of / has a record yet\n"

@@ -115,15 +115,19 @@ def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
     assert hosts(place.logs("--json", "123")[1]) == ["a.test"]
     assert hosts(place.logs("12f", "--json")[1]) == ["b.test"]
     assert hosts(place.logs("--json", ".")[1]) == ["c.test"]
-    assert place.logs("12") == (2, "", "aisb: '12' names more than one run\naisb:   they are 12345678, 12ffffff\n")
+    assert place.logs("12") == (2, "", "aisb: more than one run is named '12'\naisb:   they are 12345678, 12ffffff\n")
     assert place.logs("12345679") == (
         2,
         "",
-        "aisb: '12345679' names no run that has a record\naisb:   the nearest: 12345678\n",
+        "aisb: no run with a record is named '12345679'\naisb:   the nearest: 12345678\n",
     )
+    assert place.logs("zz")[2].splitlines()[1] == "aisb:   the last ones: aaaaaaaa, 12ffffff, 12345678"
     place.end(running)
-    code, _, err = place.logs(".")
-    assert (code, err.splitlines()[0]) == (2, f"aisb: of {place.project} there runs no run that has a record")
+    assert place.logs(".") == (
+        2,
+        "",
+        f"aisb: no run with a record of {place.project} goes on\naisb:   the last ones: aaaaaaaa, 12345678\n",
+    )
 
 
 def test_where_there_is_no_record_a_sentence_says_so(place: Place) -> None:
