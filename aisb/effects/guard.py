@@ -109,7 +109,7 @@ def need_own_covers(covers: Iterable[str], session: Session, runtime: str) -> No
 def _replaceable(path: str, run: str) -> Unprotected:
     return Unprotected(
         f"the agent of run {run} can replace {path}, which was not there or not protected when that run began",
-        hint="end that run first",
+        hint=f"end that run first: aisb stop {run}",
     )
 
 
