@@ -78,7 +78,7 @@ PUSH = """
 IFS= read -r TOKEN; export TOKEN
 RUN -- sh -c '
     git init -q -b main && echo x >x && git add x && git -c user.name=a -c user.email=a@b.test commit -q -m x
-    git push -q --force https://allowed.test/private.git main </dev/null && git ls-remote https://allowed.test/private.git | cut -f2
+    git push -q --force https://allowed.test/private.git main </dev/null && git ls-remote https://allowed.test/private.git HEAD refs/heads/main | cut -f2
     git clone -q https://allowed.test/private.git /tmp/clone && cat /tmp/clone/x
     git push -q https://cdn.test/private.git main </dev/null; echo $?
     env | grep -c -F "$(printf %s -accepted)"
