@@ -12,7 +12,7 @@ from aisb.domain.options import EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS
 from aisb.render.completion import Flag, Verb, bash, fish, zsh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from aisb.domain.options import Option
 
@@ -36,16 +36,23 @@ def all_verbs() -> list[Verb]:
         Verb("exec", "one more command in a sandbox that runs", (*_of_options(EXEC_OPTIONS), _HELP)),
         Verb("learn", "run a command, and propose the list that it needs", tuple(learn)),
     ]
-    return sorted([*own, *_of_typer("", typer.main.get_command(app))])
+    return sorted([*own, *(_of_typer(name, command) for name, command in leaves(typer.main.get_command(app)))])
 
 
 def _of_options(options: Iterable[Option]) -> list[Flag]:
     return [Flag(option.name, "" if option.kind == FLAG else option.metavar, option.help) for option in options]
 
 
-def _of_typer(name: str, command: object) -> list[Verb]:
-    if isinstance(command, TyperGroup):
-        return [verb for word, below in command.commands.items() for verb in _of_typer(f"{name} {word}".strip(), below)]
+def leaves(command: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every verb that typer carries, and every word below one, by its words."""
+    if not isinstance(command, TyperGroup):
+        yield name, command
+        return
+    for word, below in command.commands.items():
+        yield from leaves(below, f"{name} {word}".strip())
+
+
+def _of_typer(name: str, command: object) -> Verb:
     params = getattr(command, "params", [])
     flags = [
         Flag(max(param.opts, key=len).removeprefix("--"), "" if param.is_flag else str(param.metavar), param.help or "")
@@ -54,7 +61,7 @@ def _of_typer(name: str, command: object) -> list[Verb]:
     ]
     files = any("FILE" in str(param.metavar) for param in params if isinstance(param, TyperArgument))
     text = str(getattr(command, "help", "") or "").splitlines()[0].partition(":")[0].rstrip(".")
-    return [Verb(name, text, (*flags, _HELP), files)]
+    return Verb(name, text, (*flags, _HELP), files)
 
 
 def write_all(directory: str) -> None:

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import typer
-from typer.core import TyperArgument, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperOption
 
+from aisb.cli.completion import leaves
 from aisb.cli.request import variable_of
 from aisb.cli.verbs import app
 from aisb.domain.options import BY_FLAG, EXEC_OPTIONS, FLAG, LEARN_OPTIONS, OPTIONS, SHORT_FLAGS
@@ -98,7 +99,8 @@ def entries() -> list[Entry]:
         ),
     ]
     run, *others = sorted(
-        [*own, *_of_typer("", typer.main.get_command(app))], key=lambda entry: (entry.name != "run", entry)
+        [*own, *(_of_typer(name, command) for name, command in leaves(typer.main.get_command(app)))],
+        key=lambda entry: (entry.name != "run", entry),
     )
     return [run, *others]
 
@@ -120,11 +122,7 @@ def _row(option: Option) -> Row:
     return Row(written, text, tuple(layers[layer] for layer in option.layers))
 
 
-def _of_typer(name: str, command: object) -> list[Entry]:
-    if isinstance(command, TyperGroup):
-        return [
-            entry for word, below in command.commands.items() for entry in _of_typer(f"{name} {word}".strip(), below)
-        ]
+def _of_typer(name: str, command: object) -> Entry:
     params = getattr(command, "params", [])
     words = [param for param in params if isinstance(param, TyperArgument)]
     flags = [param for param in params if isinstance(param, TyperOption)]
@@ -135,7 +133,7 @@ def _of_typer(name: str, command: object) -> list[Entry]:
     )
     usage = " ".join(["aisb", name, "FLAG*", *(str(word.metavar) for word in words)])
     about = " ".join(str(getattr(command, "help", "")).split())
-    return [Entry(name, usage, f"{about.rstrip('.')}.", (Part("", rows),), ENDINGS[name])]
+    return Entry(name, usage, f"{about.rstrip('.')}.", (Part("", rows),), ENDINGS[name])
 
 
 def _flag(option: TyperOption) -> Row:
