@@ -628,8 +628,9 @@ def _say_of_files(ended: Ended, project: str, *, quiet: bool) -> None:
     from aisb.render.file_report import MOST_EVENTS, file_lines, warns
 
     # On a terminal nothing was said of it before.
-    for event in (*ended.files.events[:MOST_EVENTS], *ended.lost) if os.isatty(0) and os.isatty(1) else ():
-        say(event)
+    if os.isatty(0) and os.isatty(1):
+        for event in (*ended.files.events[:MOST_EVENTS], *(f"warning: {words}" for words in ended.lost)):
+            say(event)
     if not quiet or warns(ended.files):
         for line in file_lines(ended.files, project):
             say(line)

@@ -15,7 +15,7 @@ from aisb.effects.signals import left_to_others
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOST = "warning: the gate of this run has ended, and nothing outside is reached any more; a new run has a new gate"
+LOST = "the gate of this run has ended, and nothing outside is reached any more; a new run has a new gate"
 
 
 @contextmanager

@@ -197,7 +197,7 @@ def run_job(
                     on_ready(gate, guard.shield)
                 watch = Watch(guard.shield, session, runner, on_change)
                 wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held)
-                with gate_watched(gate.directory if gate else "", on_change) as lost:
+                with gate_watched(gate.directory if gate else "", partial(_tell_lost, job, on_change)) as lost:
                     outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
             kept = tidy()
             # Imported by now, while the sandbox started.
@@ -286,6 +286,13 @@ def _attached(
         return _with_code(outcome, partial(_recorded, job.podman, session.run, started, runner))
     finally:
         os.close(variables)
+
+
+def _tell_lost(job: Job, on_change: Callable[[str], None], words: str) -> None:
+    """The person, and the program that the sandbox is lent to."""
+    on_change(f"warning: {words}")
+    if job.service:
+        job.service.gate_has_ended(words)
 
 
 def _with_code(outcome: Outcome, recorded: Callable[[], int | None]) -> Outcome:

@@ -158,6 +158,12 @@ class Service:
             self._change(DEAD, self._why or "it died a second time")
             self._is_over.wait()
 
+    def gate_has_ended(self, words: str) -> None:
+        """The sandbox goes on, without a network."""
+        with self._lock:
+            if self._state == READY and not self._is_over.is_set():
+                self._say(said("gate", {"state": "ended", "message": words}))
+
     def fail(self, error: AisbError) -> None:
         """There is no sandbox, for this reason."""
         with self._lock:

@@ -27,7 +27,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   let wanted: Wanted | undefined;
   let cwd = process.cwd();
 
-  const sandbox = new Sandbox(start, { onState, onDenied, onAllowed });
+  const sandbox = new Sandbox(start, { onState, onDenied, onAllowed, onGateLost });
   const kit = { cwd, sandbox, files: new Files(sandbox), isInside, settings: () => pi.getSettings() };
   const marks = registerTools(pi, kit);
   guardTools(pi, marks, isInside);
@@ -114,6 +114,11 @@ export default function aiSandbox(pi: ExtensionAPI): void {
 
   function onAllowed(destination: string): void {
     voice.answer(`allowed ${destination}`, "info");
+  }
+
+  function onGateLost(message: string): void {
+    showFooter();
+    voice.say(message, "warning");
   }
 
   function showFooter(): void {

@@ -25,6 +25,7 @@ export interface SandboxEvents {
   onState(state: State, reason: string): void;
   onDenied(denial: Denial): void;
   onAllowed(destination: string): void;
+  onGateLost(message: string): void;
 }
 
 const MOST_DENIALS = 20;
@@ -40,6 +41,7 @@ export class Sandbox {
   #hello: Hello | undefined;
   #restarted = false;
   #wantsAllowed = false;
+  #hasGate = true;
   readonly #denials: Denial[] = [];
 
   /** `start` makes a process; it is called again once, where the first one ends unasked. */
@@ -59,6 +61,11 @@ export class Sandbox {
 
   get hello(): Hello | undefined {
     return this.#hello;
+  }
+
+  /** Whether what the sandbox may reach can be reached: false once its gate has ended. */
+  get hasGate(): boolean {
+    return this.#hasGate;
   }
 
   get denials(): readonly Denial[] {
@@ -145,7 +152,7 @@ export class Sandbox {
 
   #noticed(method: string, params: Readonly<Record<string, unknown>>): void {
     if (method === "hello") {
-      this.#hello = readHello(params);
+      this.#welcome(params);
       this.#set("ready", "");
       if (this.#wantsAllowed) void this.#watch();
       return;
@@ -159,6 +166,17 @@ export class Sandbox {
     if (method === "sandbox") this.#told(params);
     else if (method === "denied") this.#denied(params);
     else if (method === "allowed") this.#events.onAllowed(destination(params));
+    else if (method === "gate" && params["state"] === "ended") this.#gateLost(params);
+  }
+
+  #gateLost(params: Readonly<Record<string, unknown>>): void {
+    this.#hasGate = false;
+    this.#events.onGateLost(oneLine(String(params["message"] ?? "the gate has ended")));
+  }
+
+  #welcome(params: Readonly<Record<string, unknown>>): void {
+    this.#hello = readHello(params);
+    this.#hasGate = true;
   }
 
   #told(params: Readonly<Record<string, unknown>>): void {
@@ -166,7 +184,7 @@ export class Sandbox {
     if (state !== "restarting" && state !== "ready" && state !== "dead") return;
     if (state === "restarting") this.#restarted = true;
     // The new one is a run of its own.
-    if (isObject(params["hello"])) this.#hello = readHello(params["hello"]);
+    if (isObject(params["hello"])) this.#welcome(params["hello"]);
     if (this.#state !== "dead") this.#set(state, oneLine(String(params["reason"] ?? "")));
   }
 

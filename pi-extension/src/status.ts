@@ -14,7 +14,8 @@ export function footer(sandbox: Sandbox, denied: number): string {
   const { state, hello } = sandbox;
   if (state === "ready" && hello) {
     const refused = denied > 0 ? `, ${counted(denied, "request")} denied` : "";
-    return `sandbox ${oneLine(hello.run, 8)}: ${network(hello)}${refused}`;
+    const reach = sandbox.hasGate ? network(hello) : "no network, its gate has ended";
+    return `sandbox ${oneLine(hello.run, 8)}: ${reach}${refused}`;
   }
   if (state === "starting") return "sandbox: starting";
   if (state === "restarting") return "sandbox: died, starting again";
@@ -37,6 +38,7 @@ export function statusLines(
   const { state, hello, denials } = sandbox;
   const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason})`}`];
   if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello));
+  if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));
   if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one)}`));
   if (state === "dead") lines.push(...sandbox.said.slice(-5).map((line) => `  ${line}`));

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 
 import { NoSandboxError } from "../src/errors.ts";
 import { Sandbox, type Denial, type State } from "../src/sandbox.ts";
+import { footer, statusLines } from "../src/status.ts";
 import { type FakeSession, fakeSession } from "./fake-server.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -14,6 +15,7 @@ function made(count = 2) {
   const states: State[] = [];
   const denials: Denial[] = [];
   const allowed: string[] = [];
+  const lost: string[] = [];
   let started = 0;
   const start = () => {
     const session = sessions[started++];
@@ -24,9 +26,10 @@ function made(count = 2) {
     onState: (state) => states.push(state),
     onDenied: (denial) => denials.push(denial),
     onAllowed: (destination) => allowed.push(destination),
+    onGateLost: (message) => lost.push(message),
   });
   const [first, second] = sessions as [FakeSession, FakeSession];
-  return { sandbox, first, second, states, denials, allowed, started: () => started };
+  return { sandbox, first, second, states, denials, allowed, lost, started: () => started };
 }
 
 test("before it is started, and after its end, nothing is executed", async () => {
@@ -103,6 +106,23 @@ test("a container that died is waited for", async () => {
   await turns();
   await expect(sandbox.call("exec", {})).rejects.toThrow("killed again");
   expect(states).toEqual(["starting", "ready", "restarting", "ready", "dead"]);
+});
+
+test("a gate that ended is told, and one that is started again has another", async () => {
+  const { sandbox, first, lost } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: no network");
+  first.server.notify("gate", { state: "ended", message: "the gate\u001b[2J has ended" });
+  await turns();
+  expect(lost).toEqual(["the gate[2J has ended"]);
+  expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: no network, its gate has ended");
+  expect(statusLines(sandbox, undefined, []).filter((line) => line.startsWith("gate:"))).toHaveLength(1);
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  first.server.again({ run: "22222222" });
+  await turns();
+  expect(footer(sandbox, 0)).toBe("sandbox 22222222: no network");
 });
 
 test("what came between a container's end and the news of it is sent again: nothing was done", async () => {

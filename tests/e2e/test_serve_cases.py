@@ -47,11 +47,12 @@ found = dict(
 gate = f"aisb-gate-{b.hello['policy']['gate']}"
 subprocess.run(["podman", "kill", "--signal", "KILL", gate], capture_output=True, check=True)
 subprocess.run(["podman", "wait", "--ignore", gate], capture_output=True)
+b.note("gate", lambda p: p["state"] == "ended" and "nothing outside is reached" in p["message"])
 refused = b.call("allow", entry="exact:" + two)
 found |= dict(
     closed=both(b), calls=b.sh("echo goes on").stdout, refused=refused.code, other=both(c), state=b.call("status").result["state"],
     anew=(lambda s: [both(s), s.end()])(begin(one)), still=both(b), ends=[b.end(), c.end()],
-    told=["the gate of this run has ended" in s.errors for s in (b, c)], left=left(),
+    told=["the gate of this run has ended" in s.errors for s in (b, c)], others=[n for n, _ in c.notes if n == "gate"], left=left(),
 )
 report(**found)
 """
@@ -71,7 +72,7 @@ def test_sessions_side_by_side_and_the_death_of_a_gate(lab: Lab) -> None:
         "runs": 3, "gates": 2, "projects": [True, True, False], "local": ["200"] * 6, "counts": [0, 0],
         "before": [["200", "403"], ["200", "403"], ["403", "200"]], "first": 0, "after": [["200", "403"], ["403", "200"]],
         "calls": "goes on\n", "refused": -32020, "other": ["403", "200"], "state": "ready", "anew": [["200", "403"], 0],
-        "ends": [0, 0], "told": [True, False], "left": [],
+        "ends": [0, 0], "told": [True, False], "others": [], "left": [],
     }  # fmt: skip
     assert sorted({request["host"] for request in lab.sinks("request")}) == sorted([one, two])
 
