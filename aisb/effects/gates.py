@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aisb.domain.gates import ENDED, PROVED, WEDGED, GateSeen, count_entries
+from aisb.domain.printing import shell_word
 from aisb.effects.gate import ANSWER_SECONDS, answers, ask
 from aisb.effects.process import Command, run_ok
 from aisb.effects.session import living
@@ -30,7 +31,9 @@ def look_at_gates(runtime: str) -> list[GateSeen]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Unavailable(f"{parent} cannot be read: {error.strerror}", hint=f"see: ls -ld {parent}") from error
+        raise Unavailable(
+            f"{parent} cannot be read: {error.strerror}", hint=f"see: ls -ld {shell_word(parent)}"
+        ) from error
     alive = [(os.path.dirname(session.path), session.run) for session in living(runtime)]
     found = [
         _look(f"{parent}/{name}", [run for place, run in alive if place == f"{parent}/{name}/r"]) for name in names

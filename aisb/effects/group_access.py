@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from aisb.domain.printing import shell_word
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ _READ, _WRITE = 0o5, 0o2
 def need_access(path: str, origin: str = "") -> None:
     """Raises UsageError for a directory that is open to its user only as a member of another group."""
     if _is_lost(path, _READ):
+        mine = f"u:{os.getuid()}:rwX"
         raise UsageError(
             f"{origin}{path} is open to you as a member of the group {_group(path)} only, which no sandbox is",
-            hint=f"give yourself access of your own: setfacl -R -m u:{os.getuid()}:rwX,d:u:{os.getuid()}:rwX {path}",
+            hint=f"give yourself access of your own: setfacl -R -m {mine},d:{mine} {shell_word(path)}",
         )
 
 

@@ -12,6 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.printing import shell_word
 from aisb.effects.process import SAFE_PATH, Command, Runner, run_ok
 from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.errors import Unavailable
@@ -100,7 +101,9 @@ def refuse_planted(program: str, project: str) -> None:
     for path in (os.path.dirname(program), real):
         status = os.stat(path)
         if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:
-            raise Unavailable(f"{path} can be written by others, so {program} is not run", hint=f"chmod go-w {path}")
+            raise Unavailable(
+                f"{path} can be written by others, so {program} is not run", hint=f"chmod go-w {shell_word(path)}"
+            )
 
 
 def _stamp(podman: str) -> list[str]:

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.mounts import PROJECT, MountWish, check_apart, check_target, default_target
+from aisb.domain.printing import shell_word
 from aisb.domain.protected import plain, relative_to
 from aisb.effects.group_access import access_notes, need_access
 from aisb.effects.safe_files import is_reached_through
@@ -114,7 +115,7 @@ def _refuse_detours(wish: MountWish, named: str, real: str, around: Around) -> N
     if is_reached_through(named, around.project) and not _is_in_project(real, around):
         raise Untrusted(
             f"{wish.origin} {wish.source} leads through the project to {real}, and the agent can change where it leads",
-            hint=f"name it itself: {wish.origin} {real}",
+            hint=f"name it itself: {wish.origin} {shell_word(real)}",
         )
     if is_reached_through(named, around.volumes):
         raise Untrusted(

@@ -6,9 +6,9 @@ import json
 import os
 import time
 from contextlib import suppress
-from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from aisb.domain.printing import shell_word
 from aisb.effects.session import is_over, sessions_of_gates
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
@@ -136,7 +136,7 @@ def _has_audit(directory: str) -> bool:
 
 
 def _unreadable(path: str, error: OSError) -> Unavailable:
-    hint = f"see who may: namei -l {quote(path)}"
+    hint = f"see who may: namei -l {shell_word(path)}"
     return Unavailable(f"{path}, of the records of runs, cannot be read: {error.strerror}", hint)
 
 

@@ -7,6 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from aisb.domain.printing import shell_word
 from aisb.effects.state import preview_directories
 from aisb.errors import Unavailable
 
@@ -26,7 +27,7 @@ def no_room(error: OSError, environ: Mapping[str, str]) -> Unavailable | None:
     full = [
         place for place in (where.runtime, where.cache, where.state, environ.get("TMPDIR", "/tmp")) if _is_full(place)
     ]
-    named = " and ".join(dict.fromkeys(full)) or str(error.filename or "")
+    named = " ".join(map(shell_word, dict.fromkeys(full))) or shell_word(str(error.filename or ""))
     return Unavailable(
         f"a file could not be written: {os.strerror(error.errno)}", hint=f"make room, and run it again: df -h {named}"
     )

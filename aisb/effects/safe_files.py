@@ -11,9 +11,9 @@ import errno
 import os
 import stat
 from contextlib import ExitStack, suppress
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.printing import shell_word
 from aisb.domain.source_files import SourceFile, source_file
 from aisb.domain.trust import PROJECT_DIRECTORY, PROJECT_FILES, PROPOSED_FILE
 from aisb.errors import Unavailable, Untrusted, UsageError
@@ -179,7 +179,7 @@ def place_in_project(path: str, project: str, origin: str) -> str:
     if not real.startswith(project + "/"):
         raise Untrusted(
             f"{origin} {path} leads through the project to {real}, and the agent can change where it leads",
-            hint=f"name the file itself: {origin} {real}",
+            hint=f"name the file itself: {origin} {shell_word(real)}",
         )
     return real.removeprefix(project + "/")
 
@@ -191,14 +191,15 @@ def is_there(name: str, directory: int, shown: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        hint = f"you need to get in: chmod u+rwx {quote(os.path.dirname(shown))}"
+        hint = f"you need to get in: chmod u+rwx {shell_word(os.path.dirname(shown))}"
         raise UsageError(f"{shown} cannot be looked at: {error.strerror}", hint=hint) from error
     return True
 
 
 def not_written(path: str, what: str, error: OSError) -> Unavailable:
     """What to say where something in this directory could not be made or written."""
-    hint = f"look at the directory: ls -ld {quote(os.path.dirname(path))}; it has to be yours to write, with room left"
+    where = shell_word(os.path.dirname(path))
+    hint = f"look at the directory: ls -ld {where}; it has to be yours to write, with room left"
     return Unavailable(f"{path} could not be {what}: {error.strerror}", hint)
 
 
@@ -256,7 +257,9 @@ def _read(descriptor: int, shown: str, *, own: bool = False, private: bool = Fal
             _check_owner(status, shown)
         if private and status.st_mode & _OTHERS:
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
-            raise UsageError(f"{shown} can be read by others (its mode is {mode})", hint=f"chmod 600 {quote(shown)}")
+            raise UsageError(
+                f"{shown} can be read by others (its mode is {mode})", hint=f"chmod 600 {shell_word(shown)}"
+            )
         with open(descriptor, "rb", closefd=False) as file:
             return source_file(shown, _capped(file.read(LARGEST_FILE + 1), shown))
     finally:

@@ -6,9 +6,9 @@ import contextlib
 import fcntl
 import os
 import time
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.printing import shell_word
 from aisb.effects.state import read_if_there
 from aisb.errors import Unavailable
 from aisb.render.argv import EMPTY_DIRECTORY
@@ -109,7 +109,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _unreadable(path: str, error: OSError) -> Unavailable:
-    hint = f"see who may: namei -l {quote(path)}"
+    hint = f"see who may: namei -l {shell_word(path)}"
     return Unavailable(f"{path}, of the runs that go on, cannot be read: {error.strerror}", hint)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.masks import is_exact, is_key, is_masked
+from aisb.domain.printing import shell_word
 from aisb.domain.project import is_mountable
 from aisb.domain.protected import (
     DIRECTORY,
@@ -170,7 +170,7 @@ def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> No
     for item in protected:
         if item.path.rpartition("/")[2] == ".git" and tree.link(item.path):
             way = (
-                f"add: --unprotect {quote(item.path)}"
+                f"add: --unprotect {shell_word(item.path)}"
                 if target in (PROJECT_TARGET, tree.path)
                 else "mount it read-only"
             )

@@ -15,6 +15,7 @@ from aisb.domain.freshness import is_due, is_stale, stale_words
 from aisb.domain.images import NODE_LINE, ImageSpec, parse_platform
 from aisb.domain.packages import parse_packages
 from aisb.domain.pi_values import MODELS, SETTINGS
+from aisb.domain.printing import shell_word
 from aisb.domain.project import check_project, directories_around, home_volume
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.group_access import access_notes, need_access
@@ -74,7 +75,8 @@ def _refuse_a_link_of_others(directory: str, real: str) -> None:
     writers = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != os.getgid() else 0)
     if status.st_uid not in (0, os.getuid()) or status.st_mode & writers:
         raise Untrusted(
-            f"--project {directory} is a link in {place}, where others can write", hint=f"write: --project {real}"
+            f"--project {directory} is a link in {place}, where others can write",
+            hint=f"write: --project {shell_word(real)}",
         )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from aisb.domain.printing import printable
+from aisb.domain.printing import printable, shell_word
 from aisb.render.shield import MOST, some
 
 if TYPE_CHECKING:
@@ -33,13 +32,14 @@ def warns(report: FileReport) -> bool:
 
 
 def _protected(changed: Changed) -> str:
-    path = _path(changed.path)
+    # What begins with - would be a flag.
+    path = shell_word(f"./{changed.path}" if changed.path.startswith("-") else changed.path)
     if not changed.was_there:
         undo = f"rm {'-r ' if changed.is_directory else ''}{path}"
         return f"warning: {path} has appeared, and this machine may run what it says; to undo it: {undo}"
     what = "has changed" if changed.is_there else "is gone"
     first = f"warning: {path}, which is protected, {what} during this run, by somebody here or from inside"
-    return f"{first}; to undo it: cp {_path(changed.kept)} {path}" if changed.kept else f"{first}: look at it"
+    return f"{first}; to undo it: cp {shell_word(changed.kept)} {path}" if changed.kept else f"{first}: look at it"
 
 
 def _repository(found: NewRepository, project: str) -> str:
@@ -48,8 +48,8 @@ def _repository(found: NewRepository, project: str) -> str:
     place = f"{project}/{found.path}".rstrip("/")
     # A directory that holds a repository beside other things, which may be the user's.
     is_bare = not place.endswith("/.git")
-    undo = f"rm {_path(f'{place}/HEAD')}" if is_bare else f"rm -rf {_path(place)}"
-    first = f"warning: {_path(place)} is {'a repository, which is new' if is_bare else 'new'}"
+    undo = f"rm {shell_word(f'{place}/HEAD')}" if is_bare else f"rm -rf {shell_word(place)}"
+    first = f"warning: {shell_word(place)} is {'a repository, which is new' if is_bare else 'new'}"
     return f"{first}, and git on this machine obeys what is in it: {printable(holds)}; to undo it: {undo}"
 
 
@@ -57,7 +57,7 @@ def _attempt(path: str) -> str:
     first = f"something inside tried to write {printable(path)}, which is protected"
     # The repository of a worktree is not the project's to free.
     is_beside = path.startswith("/")
-    return f"{first} and no part of the project" if is_beside else f"{first}; to let it: --unprotect {_path(path)}"
+    return f"{first} and no part of the project" if is_beside else f"{first}; to let it: --unprotect {shell_word(path)}"
 
 
 def _runnable(report: FileReport) -> list[str]:
@@ -69,8 +69,3 @@ def _runnable(report: FileReport) -> list[str]:
 
 def _and_more(count: int, what: str) -> list[str]:
     return [f"... and {count - MOST} other {what}"] if count > MOST else []
-
-
-def _path(path: str) -> str:
-    """The path as a shell takes it; what a terminal should not get is made visible, and is then no path any more."""
-    return quote(path) if path == printable(path) else printable(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from aisb.domain.file_changes import FileReport, NewRepository
+from aisb.domain.file_changes import Changed, FileReport, NewRepository
 from aisb.domain.layers import Setting
 from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
 from aisb.effects.file_report import report_of
@@ -349,6 +349,17 @@ def test_what_was_tried_in_vain_is_said_with_what_would_let_it() -> None:
         "something inside tried to write .git/config, which is protected; to let it: --unprotect .git/config",
         "something inside tried to write /r/.git/config, which is protected and no part of the project",
     ]
+
+
+def test_the_command_that_undoes_it_does_that_alone_whatever_a_directory_is_called() -> None:
+    """The name is the agent's: no shell code of its own, and no flag."""
+    found = NewRepository("\x01;touch${IFS}x;/.git", ("core.fsmonitor=./evil",), ())
+    report = FileReport((Changed("-rf/.envrc", was_there=False, is_there=True, is_directory=False, kept=""),), repositories=(found,))
+
+    appeared, repository = file_lines(report, "/p")
+
+    assert appeared.endswith("; to undo it: rm ./-rf/.envrc")
+    assert repository.endswith(r"; to undo it: rm -rf $'/p/\001;touch${IFS}x;/.git'")
 
 
 def test_what_was_made_is_removed_from_a_project_that_was_renamed(project: Path, tmp_path: Path) -> None:
