@@ -177,6 +177,7 @@ def run_job(
     `on_change` is told, from another thread, when what the host may run has changed meanwhile, or the gate has ended.
     """
     need_home(job, runner)
+    _need_places(job, plan.sandbox_image, runner)
     make_private(job.directories.runtime)
     run = new_run_id()
     with _gate(plan, job, run, runner) as gate, _guarded(job, gate, runner) as guard:
@@ -494,6 +495,16 @@ def need_home(job: Job, runner: Runner) -> None:
     _make_home(job, runner)
     make_private(os.path.dirname(stamp))
     write_whole(stamp, job.project.encode("utf-8", "surrogateescape"))
+
+
+def _need_places(job: Job, image: str, runner: Runner) -> None:
+    """Where mounts below a named home go, the sandbox user's own."""
+    if job.home_volume == EPHEMERAL_HOME or not job.places:
+        return
+    from aisb.effects.home_places import below_home, make_places
+
+    if places := below_home(job.places):
+        make_places(job.podman, job.home_volume, image, places, runner)
 
 
 def _has_home(job: Job, runner: Runner) -> bool:

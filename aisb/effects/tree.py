@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1_000_000
 _MOST_LINKS = 10
 # What an entry is: a directory, a regular file, a link, or something else, a socket for one.
@@ -148,6 +149,14 @@ class Tree:
             return False
         self.forget(path)
         return True
+
+    def make_file(self, path: str) -> None:
+        """Make an empty file in a directory that is there; nothing where that cannot be."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        if parent is not None:
+            with contextlib.suppress(OSError):
+                os.close(os.open(name, _NEW, 0o644, dir_fd=parent))
 
     def remove(self, path: str) -> bool:
         """Remove a directory that is empty; False where it is not, or not there."""

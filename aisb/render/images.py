@@ -24,6 +24,7 @@ from aisb.domain.images import (
     list_inputs,
 )
 from aisb.domain.manifest import PATH as MANIFEST
+from aisb.render.argv import HOME_TARGET
 from aisb.render.environment import render
 
 if TYPE_CHECKING:
@@ -192,3 +193,9 @@ def trial_argv(podman: str, role: str, image: str) -> tuple[str, ...]:
         "--entrypoint", "/bin/true",
         image,
     )  # fmt: skip
+
+
+def first_mount_argv(podman: str, volume: str, image: str) -> tuple[str, ...]:
+    """podman's argv for a throw-away run in which podman puts what an image has in its home into a new volume."""
+    *before, last = trial_argv(podman, SANDBOX, image)
+    return (*before, "--volume", f"{volume}:{HOME_TARGET}", last)

@@ -65,7 +65,11 @@ def test_what_may_not_be_mounted_is_refused_with_the_reason(lab: Lab) -> None:
 
 
 def test_no_socket_is_reached_through_a_mount(lab: Lab) -> None:
-    """Not one that is there, nor one born later: the directory is mounted file by file. One that is named is there."""
+    """
+    Not one that is there, nor one born later: the directory is mounted file by file. One that is named is there.
+
+    What was made in the home to mount over is the sandbox's own, and later runs can do with it what they like.
+    """
     listen = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); "
         "open(sys.argv[1] + '.up', 'w').close(); s.accept()[0].send(b'agent')"
@@ -75,12 +79,13 @@ def test_no_socket_is_reached_through_a_mount(lab: Lab) -> None:
         "mkdir -p ~/agent ~/.ssh; echo key >~/.ssh/id; "
         'python3 -c "$LISTEN" ~/agent/S & n=0; until [ -e ~/agent/S.up ] || [ $n -gt 300 ]; do sleep 0.1; n=$((n+1)); done; '
         'aisb -q --net none --mount ~/agent --mount ~/.ssh --mount ~/agent/S:/m/S -- sh -c "ls ~/agent ~/.ssh; '
-        'python3 -c \\"\\$0\\" ~/agent/S; python3 -c \\"\\$0\\" /m/S" "$CONNECT"',
+        'python3 -c \\"\\$0\\" ~/agent/S; python3 -c \\"\\$0\\" /m/S" "$CONNECT"; '
+        "aisb -q --net none -- sh -c 'rm ~/.ssh/id && touch ~/.ssh/new ~/agent/new && echo mine'",
         env={"LISTEN": listen, "CONNECT": connect},
     )
 
     assert result.text.split() == [
-        "/home/sandbox/.ssh:", "id", "/home/sandbox/agent:", "S.up", "b'agent'",
+        "/home/sandbox/.ssh:", "id", "/home/sandbox/agent:", "S.up", "b'agent'", "mine",
     ], result.errors  # fmt: skip
     assert "FileNotFoundError" in result.errors
 
