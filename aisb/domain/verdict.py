@@ -54,7 +54,7 @@ SENTENCES = {
     Reason.NOT_TLS: "what was said on port 443 is not TLS, or names no host",
     Reason.PRIVATE_ADDRESS: "the name leads to a private address",
     Reason.DIRECT_ADDRESS: "no entry of the policy covers this address",
-    Reason.SECRET: "a secret was about to be sent to a host that it is not for",
+    Reason.SECRET: "a secret was about to be sent to another host than it is for, or not in its header over TLS",
     Reason.DNS: "no entry of the policy covers this name",
     Reason.LIMIT: "too many connections at once",
     Reason.BAD_REQUEST: "the gate does not take a request in this form",

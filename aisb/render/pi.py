@@ -57,7 +57,7 @@ def missing_of(bridge: Bridge, unset: Sequence[Token], wish: PiWish, net: str) -
         names = [token.provider.name for token in unset if token.variable == variable]
         another = _another(names[0], variable)
         hint = f"export {variable}=... first; name another: --pi-token-env {another}; or none: --no-pi-token-env"
-        found.append(Missing(f"{variable}, the token of pi's provider {_list(names)}, is not set", hint))
+        found.append(Missing(f"{variable}, the token of pi's provider {_list(names)}, is not set, or empty", hint))
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ def refusals(ended: Ended) -> list[str]:
     return [line for line in lines if not line.startswith("note: ")]
 
 
-UNSET = "AI_API_TOKEN, the token of pi's provider gw, is not set"
+UNSET = "AI_API_TOKEN, the token of pi's provider gw, is not set, or empty"
 SET_IT = "export AI_API_TOKEN=... first; name another: --pi-token-env NAME; or none: --no-pi-token-env"
 
 
@@ -121,7 +121,7 @@ def test_a_provider_that_only_the_settings_name_is_asked_for_its_token(lab: Lab)
     )
 
     assert refusals(unset) == [
-        "AI_API_TOKEN, the token of pi's provider anthropic, is not set",
+        "AI_API_TOKEN, the token of pi's provider anthropic, is not set, or empty",
         "  export AI_API_TOKEN=... first; name another: --pi-token-env ANTHROPIC_API_KEY; or none: --no-pi-token-env",
     ]
     assert refusals(closed) == [

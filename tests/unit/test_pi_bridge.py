@@ -206,7 +206,7 @@ def test_one_that_is_not_set_is_asked_for_by_its_own_variable() -> None:
 
     hint = "export AI_API_TOKEN=... first; name another: --pi-token-env ANTHROPIC_API_KEY; or none: --no-pi-token-env"
     assert missing_of(made, made.tokens, PiWish(), "allow") == (
-        Missing("AI_API_TOKEN, the token of pi's provider anthropic, is not set", hint),
+        Missing("AI_API_TOKEN, the token of pi's provider anthropic, is not set, or empty", hint),
     )
 
 
@@ -409,7 +409,7 @@ def test_a_token_that_is_not_set_is_named_once() -> None:
 
     assert missing_of(EMPTY, (Token("T", GATEWAY), Token("T", same)), WISH, "allow") == (
         Missing(
-            "T, the token of pi's provider gw and same, is not set",
+            "T, the token of pi's provider gw and same, is not set, or empty",
             "export T=... first; name another: --pi-token-env NAME; or none: --no-pi-token-env",
         ),
     )
@@ -501,12 +501,12 @@ def test_without_a_token_pi_is_refused_and_another_command_is_not(environ: dict[
     with pytest.raises(UsageError) as caught:
         taken(asked("-p", "x"), environ=environ)
 
-    assert caught.value.message == "T, the token of pi's provider gw, is not set"
+    assert caught.value.message == "T, the token of pi's provider gw, is not set, or empty"
     assert taken(asked("--", "npm", "test"), environ=environ) == Along(
         files={".pi/agent/models.json": "{}\n"},
         lines=(
             "pi: models.json of /h",
-            "warning: pi would not work as it is: T, the token of pi's provider gw, is not set (export T=... first; "
+            "warning: pi would not work as it is: T, the token of pi's provider gw, is not set, or empty (export T=... first; "
             "name another: --pi-token-env NAME; or none: --no-pi-token-env)",
         ),
     )
