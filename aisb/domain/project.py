@@ -23,9 +23,8 @@ def check_project(path: str, *, home: str, own: tuple[str, ...]) -> str:
     """
     hint = "change to the project's own directory, or name it: --project DIR"
     if not is_mountable(path):
-        raise UsageError(
-            f"the project's path {path!r} has a line break or is not UTF-8, which podman cannot mount", hint
-        )
+        what = f"the project's path {path!r} has a line break or is not UTF-8, which podman cannot mount"
+        raise UsageError(what, hint="rename the directory")
     if path in _SYSTEM_TOPS or any(_is_within(path, tree) for tree in _SYSTEM_TREES):
         raise UsageError(f"{path} is a system directory, not a project", hint)
     if _is_within(home, path):

@@ -246,7 +246,7 @@ def need_no_bypass(places: Iterable[Placed], protected: Iterable[Cover], masked:
             if _is_way_to(place, cover, targets):
                 what, flag = ("masked", "--no-default-masks") if cover in hidden else ("protected", "--unprotect PATH")
                 raise UsageError(
-                    f"--mount {place.named}: {cover.source} is {what}, and would not be there",
+                    f"--mount {place.named}: {cover.source} is {what}, and would not be at {place.target}",
                     hint=f"leave one of the two out, or add: {flag}",
                 )
 

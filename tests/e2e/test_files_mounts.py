@@ -45,8 +45,8 @@ REFUSED = {
     "--mount ~/x:/usr/libexec/aisb": "nothing may be mounted at /usr/libexec/aisb",
     "--mount ~/x:/project/.git/hooks": "which is protected or masked",
     "--mount ~/x:/project/none": "there is no directory",
-    "--mount .git:/g:rw": "is protected, and would not be there",
-    "--mount .:/again": "is masked, and would not be there",
+    "--mount .git:/g:rw": "is protected, and would not be at /g",
+    "--mount .:/again": "is masked, and would not be at /again",
     "--mount ~/x:/m --mount ~/y:/m": "two mounts at /m",
 }
 
