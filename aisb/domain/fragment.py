@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 64 * 1024
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# Of white space, what is neither a blank nor a tab: podman ends a continued line by it, or does not.
+_STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|(?![ \t\n])\s")
 _WORD = re.compile(r"[A-Za-z]+(?=\s)")
 _ALLOWED = ("RUN", "ARG", "LABEL", "USER", "WORKDIR")
 _WHY = {
@@ -27,9 +28,8 @@ _WHY = {
     "ENTRYPOINT": "what a run starts with is aisb's own",
     "CMD": "what a run starts with is aisb's own",
 }
-# Its end would be anywhere below, in aisb's own steps too; podman 4.3 knows none at all.
-_DOCUMENT = re.compile(r"""(?:^|\s)\d*<<-?["']?[A-Za-z0-9_]""")
-_OWN_LABEL = re.compile(r"""(?:^|\s)["']?aisb\.""")
+# Written so that there are not two ways to read them.
+_LABEL = re.compile(r"""\s([A-Za-z0-9._/-]+)=(?:"[^"\\]*"|'[^'"\\]*'|[^\s"'\\]*)(?=\s|$)""")
 
 
 def parse_fragment(data: bytes, name: str) -> str:
@@ -54,7 +54,7 @@ def _text(data: bytes, name: str) -> str:
     text = text.replace("\r\n", "\n")
     if len(data) > _LARGEST:
         raise UsageError(f"{name} is larger than {_LARGEST // 1024} KiB", hint=_hint())
-    strange = _CONTROL.search(text)
+    strange = _STRANGE.search(text)
     if strange:
         raise UsageError(f"{name} is not plain text: it holds {strange[0]!r}", hint=_hint())
     return text
@@ -81,11 +81,35 @@ def _check(instruction: str, where: str) -> None:
     if word not in _ALLOWED:
         shown = instruction.split()[0][:40]
         raise UsageError(f"{where}: {shown!r} is not allowed in it", hint=_WHY.get(word, _hint()))
-    if word == "RUN" and _DOCUMENT.search(instruction):
+    rest = instruction[len(word) :]
+    if word == "RUN":
+        _check_command(rest.split(), where)
+    if word == "LABEL":
+        _check_labels(rest, where)
+
+
+def _check_command(words: list[str], where: str) -> None:
+    if words and words[0].startswith("--"):
+        raise UsageError(
+            f"{where}: {words[0][:40]!r}: flags of RUN are not allowed in it", hint="write the command alone"
+        )
+    # Its end would be anywhere below, in aisb's own steps too; podman 4.3 knows none at all.
+    if any(_begins_document(word) for word in words):
         raise UsageError(
             f"{where}: a document in place (<<) is not allowed in it", hint="write: RUN printf '%s' ... >FILE"
         )
-    if word == "LABEL" and _OWN_LABEL.search(instruction[len(word) :]):
+
+
+def _begins_document(word: str) -> bool:
+    """Whether it may, however it is quoted: a shift in the shell's arithmetic is none, nor is <<<."""
+    before, sign, after = word.partition("<<")
+    return bool(sign) and after[:1] not in ("", "<") and "$((" not in before
+
+
+def _check_labels(rest: str, where: str) -> None:
+    if _LABEL.sub("", rest).strip():
+        raise UsageError(f"{where}: a label is not in its plain form", hint='write: LABEL NAME=VALUE, or NAME="VALUE"')
+    if any(name.startswith("aisb.") for name in _LABEL.findall(rest)):
         raise UsageError(f"{where}: labels that begin with aisb. are aisb's own", hint="choose another name")
 
 
