@@ -59,19 +59,24 @@ def read_manifest(base: BaseImage, manifest: bytes, platform: str) -> Resolved:
     digest = f"sha256:{hashlib.sha256(manifest).hexdigest()}"
     if base.digest and base.digest != digest:
         raise Unavailable(f"{base.text}: the registry answered with another image, {digest}")
+    no_manifest = Unavailable(f"{base.text}: the registry's answer is not a manifest", hint=_hint())
     try:
         document = json.loads(manifest)
-        entries = document.get("manifests")
-    except (ValueError, AttributeError) as error:
-        raise Unavailable(f"{base.text}: the registry's answer is not a manifest") from error
+    except (ValueError, RecursionError) as error:
+        raise no_manifest from error
+    if not isinstance(document, dict):
+        raise no_manifest
+    entries = document.get("manifests")
     if entries is None:
         return Resolved(digest)
+    if not isinstance(entries, list):
+        raise no_manifest
     return Resolved(_for_platform(base, entries, platform), digest)
 
 
-def _for_platform(base: BaseImage, entries: list[dict[str, object]], platform: str) -> str:
+def _for_platform(base: BaseImage, entries: list[object], platform: str) -> str:
     offered = []
-    for entry in entries:
+    for entry in (entry for entry in entries if isinstance(entry, dict)):
         described = entry.get("platform")
         if isinstance(described, dict):
             name = f"{described.get('os')}/{described.get('architecture')}"

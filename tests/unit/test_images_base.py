@@ -76,6 +76,11 @@ def test_a_single_manifest_stands_for_itself() -> None:
     [
         (b"<html>", DEBIAN, "the registry's answer is not a manifest"),
         (b"[]", DEBIAN, "the registry's answer is not a manifest"),
+        (b'"abc"', DEBIAN, "the registry's answer is not a manifest"),
+        (b"[" * 100_000, DEBIAN, "the registry's answer is not a manifest"),
+        (b'{"manifests": 5}', DEBIAN, "the registry's answer is not a manifest"),
+        (b'{"manifests": {"a": 1}}', DEBIAN, "the registry's answer is not a manifest"),
+        (b'{"manifests": [null, "x", 1]}', DEBIAN, "debian:trixie is not offered for linux/amd64"),
         (b'{"manifests": []}', DEBIAN, "debian:trixie is not offered for linux/amd64"),
         (
             b'{"manifests": [{"digest": "x", "platform": {"os": "linux", "architecture": "amd64"}}]}',
