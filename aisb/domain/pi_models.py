@@ -58,13 +58,13 @@ def providers_of(document: Mapping[str, Any], known: Mapping[str, str]) -> tuple
     """
     The providers, in the file's order.
 
-    `known` has the hosts of providers that pi knows by itself: their name in the file is enough. Where neither says
-    it, there are no places.
+    `known` has the hosts of providers that pi knows by itself: their name in the file is enough, and models with places
+    of their own come to those that pi knows. Where neither says it, there are no places.
     """
     return tuple(
         Provider(
             name,
-            _places(provider) or known_places(known.get(name)),
+            _places(provider, known.get(name)),
             API_KEY in provider,
             _key_headers(name, provider),
         )
@@ -186,9 +186,11 @@ def _parts(provider: dict[str, Any]) -> list[dict[str, Any]]:
     return [provider, *_objects(provider.get("models")), *_objects(values)]
 
 
-def _places(provider: Mapping[str, Any]) -> tuple[Place, ...]:
-    urls = [provider.get(BASE_URL), *(model.get(BASE_URL) for model in _objects(provider.get("models")))]
-    return tuple(dict.fromkeys(place_of(url) for url in urls if isinstance(url, str)))
+def _places(provider: Mapping[str, Any], known_host: str | None) -> tuple[Place, ...]:
+    base = provider.get(BASE_URL)
+    urls = [base, *(model.get(BASE_URL) for model in _objects(provider.get("models")))]
+    places = [place_of(url) for url in urls if isinstance(url, str)]
+    return tuple(dict.fromkeys(places if isinstance(base, str) else [*places, *known_places(known_host)]))
 
 
 def place_of(url: str) -> Place:

@@ -219,14 +219,16 @@ def test_providers_come_with_the_places_that_they_speak_to() -> None:
             "local": {"baseUrl": "http://localhost:1/v1"},
             "gw": {"baseUrl": "https://LLM.test:8443/v1", "apiKey": "a", "models": [{"baseUrl": "https://b.test"}]},
             "anthropic": {"apiKey": "b"},
+            "openai": {"apiKey": "c", "models": [{"id": "m", "baseUrl": "https://a.test/v1"}]},
             "odd": {"apiKey": "c"},
         }
     }
 
-    assert providers_of(document, {"anthropic": "api.anthropic.com"}) == (
+    assert providers_of(document, {"anthropic": "api.anthropic.com", "openai": "api.openai.com"}) == (
         Provider("local", (("localhost", 1),), wants_key=False),
         Provider("gw", (("llm.test", 8443), ("b.test", 443)), wants_key=True),
         Provider("anthropic", (("api.anthropic.com", 443),), wants_key=True, headers=("X-Api-Key", "Authorization")),
+        Provider("openai", (("a.test", 443), ("api.openai.com", 443)), wants_key=True),
         Provider("odd", (), wants_key=True),
     )
 

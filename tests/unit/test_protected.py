@@ -354,7 +354,9 @@ def test_what_was_tried_in_vain_is_said_with_what_would_let_it() -> None:
 def test_the_command_that_undoes_it_does_that_alone_whatever_a_directory_is_called() -> None:
     """The name is the agent's: no shell code of its own, and no flag."""
     found = NewRepository("\x01;touch${IFS}x;/.git", ("core.fsmonitor=./evil",), ())
-    report = FileReport((Changed("-rf/.envrc", was_there=False, is_there=True, is_directory=False, kept=""),), repositories=(found,))
+    report = FileReport(
+        (Changed("-rf/.envrc", was_there=False, is_there=True, is_directory=False, kept=""),), repositories=(found,)
+    )
 
     appeared, repository = file_lines(report, "/p")
 
