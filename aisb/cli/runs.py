@@ -22,7 +22,7 @@ from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
 from aisb.errors import UsageError
-from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv
+from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_directory
 from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ def exec_verb(words: tuple[str, ...]) -> int:
     given = values_of([parse_variable(Setting(text, "--env")) for text in wish.env], os.environb)
     host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
     variables = sealed(environment_block(_environment(session, given, terminal=wish.terminal)))
-    directory = posixpath.normpath(posixpath.join(_home_of(session), wish.directory))
+    home = _home_of(session)
+    place = posixpath.normpath(posixpath.join(home, wish.directory)) if wish.directory else ""
+    command = in_directory(place, wish.command) if place else wish.command
     os.chdir("/")
-    argv = exec_argv(host.podman, session.run, directory, wish.command, terminal=wish.terminal)
+    argv = exec_argv(host.podman, session.run, home, command, terminal=wish.terminal)
     return run_beside(argv, variables).exit_code()
 
 

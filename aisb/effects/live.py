@@ -59,6 +59,8 @@ def _running(sessions: Sequence[Session]) -> str:
 
 
 def _how(sessions: Sequence[Session], named: str) -> str:
+    if not named.startswith("--"):
+        return f"say which: {sessions[0].run}" if sessions else "see what runs: aisb ps"
     return f"say which: {named} {sessions[0].run}" if sessions else "start one: aisb --allow HOST"
 
 

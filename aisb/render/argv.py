@@ -139,6 +139,22 @@ def exec_argv(podman: str, run: str, workdir: str, command: tuple[str, ...], *, 
     )  # fmt: skip
 
 
+_IN_DIRECTORY = """\
+cd -- "$1" 2>/dev/null || { printf 'aisb: --cwd %s: there is no such directory inside\\n' "$1" >&2; exit 2; }
+shift
+exec "$@"
+"""
+
+
+def in_directory(path: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """
+    The command, begun in a directory, a whole path, by a shell inside.
+
+    podman's `--workdir` goes there as root, before anything is dropped, by whatever links lead there.
+    """
+    return ("/bin/sh", "-c", _IN_DIRECTORY, "sh", path, *command)
+
+
 def container_name(run: str) -> str:
     """The container's name for a run."""
     return f"aisb-run-{run}"

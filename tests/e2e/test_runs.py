@@ -32,6 +32,7 @@ for how in ("SIGKILL", "SIGTERM", "SIGINT"):
 found = dict(
     bytes=aisb("exec", run[:4], "--", "cat", stdin=bytes(range(256)) * 4000)[1] == bytes(range(256)).decode("latin-1") * 4000,
     code=aisb("exec", ".", "--", "sh", "-c", "exit 7")[0], missing=aisb("exec", run, "--", "no-such")[0],
+    nowhere=aisb("exec", run, "--cwd", "none", "--", "touch", "ran")[0], not_run=os.path.exists("ran"),
     cwd=[aisb("exec", run, *flags, "--", "pwd")[1] for flags in ((), ("--cwd", "sub"), ("--cwd=/tmp",))] == [here + "\n", here + "/sub\n", "/tmp\n"],
     env=aisb("exec", run, "--env", "A_KEY", "--env", "B=c", "--", "sh", "-c", "echo $A_KEY $B $USER $HOME", env={"A_KEY": "s3cret"})[1].split()[0::2],
     given=aisb("exec", run, "--env", "BOTH=exec", "--", "sh", "-c", 'echo "$OF_RUN $BOTH"')[1],
@@ -54,7 +55,7 @@ def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
     """A47, A48: the same drop, the run's variables and its own by a memory file, and nothing of it outlives its aisb."""
     dropped = ["1000\t1000\t1000\t1000", "", *["0" * 16] * 5, "1", "2"]
     assert session(lab, BESIDE) == {
-        "bytes": True, "code": 7, "missing": 127, "cwd": True, "env": ["s3cret", "aisb-lab"],
+        "bytes": True, "code": 7, "missing": 127, "nowhere": 2, "not_run": False, "cwd": True, "env": ["s3cret", "aisb-lab"],
         "given": "run\n=s3cret exec\n", "inspected": False, "dropped": dropped,
         "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve"],
         "shown": "serve", "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
 from aisb.effects.session import lend_variables, open_session
 from aisb.errors import Unavailable, UsageError
-from aisb.render.argv import exec_argv
+from aisb.render.argv import exec_argv, in_directory
 from tests.fakes import FakeRunner, said
 
 if TYPE_CHECKING:
@@ -42,6 +43,24 @@ def test_a_later_command_is_dropped_as_the_first_one_is() -> None:
         "sh", "-c", "--x",
     )  # fmt: skip
     assert "--tty" not in exec_argv("podman", "1a2b3c4d", "/", ("true",), terminal=False)
+
+
+@pytest.mark.parametrize(
+    ("place", "ended"),
+    [
+        pytest.param("a b/-c", (3, "$x", ""), id="there"),
+        pytest.param("none", (2, "", "aisb: --cwd {}: there is no such directory inside\n"), id="not there"),
+    ],
+)
+def test_it_begins_where_it_is_told_to_or_not_at_all(tmp_path: Path, place: str, ended: tuple[int, str, str]) -> None:
+    (tmp_path / "a b" / "-c").mkdir(parents=True)
+    where = f"{tmp_path}/{place}"
+
+    done = subprocess.run(
+        in_directory(where, ("sh", "-c", 'printf %s "$1"; exit 3', where, "$x")), capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (ended[0], ended[1], ended[2].format(where))
 
 
 def test_flags_stand_before_the_run_or_behind_it() -> None:
