@@ -30,6 +30,11 @@ def serve(split: Split, verbs: frozenset[str]) -> int:
     except AisbError as error:
         service.fail(error)
         raise
+    except KeyboardInterrupt:
+        # A client that hung up before there was a sandbox ends it so.
+        if not service.is_over():
+            raise
+        code = 0
     if service.fault():
         say(f"the client said what no client says: {service.fault()}")
     return service.exit_code(code)

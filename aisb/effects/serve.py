@@ -8,6 +8,7 @@ are the main thread's, as for any run. Nothing is kept: what cannot be written i
 from __future__ import annotations
 
 import _socket
+import _thread
 import contextlib
 import os
 import select
@@ -171,6 +172,10 @@ class Service:
                 words = {"exitCode": error.exit_code, "message": error.message, "hint": error.hint}
                 self._say(said("failed", words))
 
+    def is_over(self) -> bool:
+        """Whether the client is gone, or was sent away."""
+        return self._is_over.is_set()
+
     def exit_code(self, code: int) -> int:
         """Of aisb: what the sandbox's own was counts only where somebody ended it by a signal."""
         if self._fault:
@@ -274,7 +279,7 @@ class Service:
                 kill_first_process(self._session.pid_file)
             if not is_told and (self._state in (STARTING, RESTARTING) or time.monotonic() > patience):
                 is_told = True
-                os.kill(os.getpid(), signal.SIGTERM)
+                _end_main(is_setting_up=self._session is None)
 
     # --- the sandbox ------------------------------------------------------------------------------
 
@@ -348,6 +353,14 @@ class Service:
     def _start(self, action: Callable[[], object]) -> None:
         with left_to_others():
             threading.Thread(target=action, daemon=True).start()
+
+
+def _end_main(*, is_setting_up: bool) -> None:
+    """As ^C does while there is no sandbox yet, which lets everything be tidied up; podman is told by its signal."""
+    if is_setting_up and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _thread.interrupt_main()
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _write_frame(target: int, frame: Frame) -> None:

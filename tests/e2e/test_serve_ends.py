@@ -96,6 +96,14 @@ for name, flags, env in (
     found[name] = [s.hello, s.failed and s.failed["exitCode"], s.end()]
 done = subprocess.run(["aisb", "serve", "--net", "none"], stdin=subprocess.DEVNULL, capture_output=True)
 found["nobody"] = [len(done.stdout) > 8 or done.returncode, done.returncode]
+# A pipe that closes at some moment of the start.
+codes = set()
+for moment in (0, 0.05, 0.1, 0.2, 0.3, 0.5):
+    begun = subprocess.Popen(["aisb", "serve", "--net", "none"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(moment)
+    begun.communicate()
+    codes.add(begun.returncode)
+found["hung up"] = list(codes)
 report(**found, left=left())
 """
 
@@ -113,6 +121,7 @@ def test_without_a_sandbox_there_is_no_hello(lab: Lab) -> None:
     assert found["words"] == [None, None, 2]
     assert found["policy"] == [None, 2, 2]
     assert found["unlimited"] == [None, 77, 77]
+    assert found["hung up"] == [0]
     assert found["left"] == []
 
 
