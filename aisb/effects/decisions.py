@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from aisb.domain.records import Record, read_record
 from aisb.domain.verdict import SENTENCES
@@ -36,19 +36,26 @@ def follow_decisions(session: Session, tell: Callable[[News], None], ended: thre
 
     Equal decisions are told together, and of very many at once the rest is only counted.
     """
-    path, offset, rest = f"{session.path}/{AUDIT}", 0, b""
-    is_last = False
-    while not is_last:
-        is_last = ended.wait(_PAUSE_SECONDS)
-        # A run whose gate has decided nothing has none; at the end it is moved away.
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read(_PIECE)
-            offset += len(data)
-            *lines, rest = (rest + data).split(b"\n")
+    rest, is_last = b"", False
+    with contextlib.ExitStack() as stack:
+        file = None
+        while not is_last:
+            is_last = ended.wait(_PAUSE_SECONDS)
+            file = file or _opened(f"{session.path}/{AUDIT}", stack)
+            if file is None:
+                continue
+            *lines, rest = (rest + file.read(_PIECE)).split(b"\n")
             records = [record for line in lines if (record := read_record(line)) is not None]
             if decisions := [record for record in records if not (record.is_probe or record.is_cut_off)]:
                 tell(news_of(decisions))
+
+
+def _opened(path: str, stack: contextlib.ExitStack) -> BinaryIO | None:
+    """A run whose gate has decided nothing has none. At the end it is moved away, and is read all the same."""
+    try:
+        return stack.enter_context(open(path, "rb"))
+    except FileNotFoundError:
+        return None
 
 
 def news_of(decisions: Iterable[Record]) -> News:

@@ -109,6 +109,7 @@ class Service:
         self._sandbox_ended = threading.Event()
         self._counts = {"allowed": 0, "denied": 0}
         self._tells_allowed = False
+        self._watcher: threading.Thread | None = None
 
     # --- the main thread's part -------------------------------------------------------------------
 
@@ -177,7 +178,9 @@ class Service:
         return self._is_over.is_set()
 
     def exit_code(self, code: int) -> int:
-        """Of aisb: what the sandbox's own was counts only where somebody ended it by a signal."""
+        """Of aisb: what the sandbox's own was counts only where somebody ended it by a signal. All is told then."""
+        if self._watcher is not None:
+            self._watcher.join(_PATIENCE_SECONDS)
         if self._fault:
             return UsageError.exit_code
         if self._state == DEAD:
@@ -329,7 +332,7 @@ class Service:
                 self._start(self._hear_client)
         session, ended = self._session, self._sandbox_ended
         if session is not None and self._hello_gate():
-            self._start(lambda: self._watch(session, self._note, ended))
+            self._watcher = self._start(lambda: self._watch(session, self._note, ended))
 
     def _hello_gate(self) -> bool:
         policy = self._hello.get("policy")
@@ -341,7 +344,8 @@ class Service:
             self._counts["allowed"] += news.allowed
             self._counts["denied"] += news.denied
             for method, params in news.told:
-                if (method == "denied" or self._tells_allowed) and not self._is_over.is_set():
+                # Also to a client that has said all: it may still listen.
+                if method == "denied" or self._tells_allowed:
                     self._say(said(method, params))
 
     def _change(self, state: str, reason: str) -> None:
@@ -350,9 +354,11 @@ class Service:
             more = {"hello": self._hello} if state == READY else {}
             self._say(said("sandbox", {"state": state, "reason": reason, **more}))
 
-    def _start(self, action: Callable[[], object]) -> None:
+    def _start(self, action: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=action, daemon=True)
         with left_to_others():
-            threading.Thread(target=action, daemon=True).start()
+            thread.start()
+        return thread
 
 
 def _end_main(*, is_setting_up: bool) -> None:

@@ -44,16 +44,22 @@ def hello(
         "mounts": [{"source": source, "target": target, "readOnly": only} for source, target, only in mounts],
         "protected": protected[:_MOST_PATHS],
         "masked": [item.target for item in kept if item.shown][:_MOST_PATHS],
-        "policy": {"net": net, "allow": allowed(policy_lines), "gate": gate or None},
+        "policy": {
+            "net": net,
+            "allow": numbered(policy_lines, "allow"),
+            "rules": numbered(policy_lines, "rule"),
+            "gate": gate or None,
+        },
         "limits": dict(limits),
     }
 
 
-def allowed(policy_lines: str) -> list[str]:
-    """The entries of a printed policy: those of its lines `allow.NUMBER=ENTRY`."""
+def numbered(policy_lines: str, name: str) -> list[str]:
+    """The items of that name in a printed policy: those of its lines `NAME.NUMBER=ITEM`."""
     found = []
     for line in policy_lines.splitlines():
         key, _, value = line.partition("=")
-        if key.removeprefix("allow.").isdigit():
-            found.append((int(key.removeprefix("allow.")), value))
+        number = key.removeprefix(f"{name}.")
+        if number.isdigit():
+            found.append((int(number), value))
     return [value for _, value in sorted(found)]

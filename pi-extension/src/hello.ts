@@ -20,6 +20,7 @@ export interface Hello {
   readonly mounts: readonly Mount[];
   readonly net: string;
   readonly allow: readonly string[];
+  readonly rules: readonly string[];
   readonly gate: string | undefined;
 }
 
@@ -39,6 +40,7 @@ export function readHello(params: Readonly<Record<string, unknown>>): Hello {
     mounts: list(params["mounts"]).filter(isMount),
     net: text(policy, "net"),
     allow: list(policy["allow"]).filter((entry) => typeof entry === "string"),
+    rules: list(policy["rules"]).filter((rule) => typeof rule === "string"),
     gate: typeof policy["gate"] === "string" ? policy["gate"] : undefined,
   };
 }

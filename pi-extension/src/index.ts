@@ -46,8 +46,8 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   });
 
   pi.on("session_shutdown", async () => {
-    voice.detach();
     await sandbox.end();
+    voice.detach();
   });
 
   pi.on("user_bash", () => (isInside() ? { operations: bashOperations(sandbox) } : undefined));

@@ -42,7 +42,9 @@ export class Sandbox {
   #restarted = false;
   #wantsAllowed = false;
   #hasGate = true;
+  #isEnding = false;
   readonly #denials: Denial[] = [];
+  readonly #added = new Set<string>();
 
   /** `start` makes a process; it is called again once, where the first one ends unasked. */
   constructor(start: () => Session, events: SandboxEvents) {
@@ -68,6 +70,11 @@ export class Sandbox {
     return this.#hasGate;
   }
 
+  /** What was allowed since it began. */
+  get added(): ReadonlySet<string> {
+    return this.#added;
+  }
+
   get denials(): readonly Denial[] {
     return this.#denials;
   }
@@ -80,6 +87,7 @@ export class Sandbox {
   /** Starts, in the background. Also asks to be told of what is let through, where that is wanted. */
   begin(wantsAllowed: boolean): void {
     this.#wantsAllowed = wantsAllowed;
+    this.#isEnding = false;
     this.#set("starting", "it is being made");
     this.#launch();
   }
@@ -89,13 +97,14 @@ export class Sandbox {
     this.#set("dead", reason);
   }
 
-  /** Ends everything. Afterwards nothing can be executed. */
+  /** Ends everything. From now on nothing can be executed; what was denied last is still told. */
   async end(): Promise<void> {
     const session = this.#session;
-    this.#session = undefined;
+    this.#isEnding = true;
     this.#client = undefined;
     this.#set("off", "the session has ended");
     await session?.stop();
+    if (this.#session === session) this.#session = undefined;
   }
 
   /** What aisb said of the sandbox, once it is there. Throws a NoSandboxError. */
@@ -103,6 +112,14 @@ export class Sandbox {
     while (this.#state === "starting" || this.#state === "restarting") await this.#change(signal);
     if (this.#state !== "ready" || !this.#hello) throw new NoSandboxError(this.#reason);
     return this.#hello;
+  }
+
+  /** Lets it reach one more destination; what that is now, in aisb's words. */
+  async allow(entry: string): Promise<readonly string[]> {
+    const { result } = await this.call("allow", { entry });
+    const entries = Array.isArray(result["entries"]) ? result["entries"].map((one) => oneLine(String(one))) : [entry];
+    for (const one of entries) this.#added.add(one);
+    return entries;
   }
 
   /** One request to the sandbox, as soon as there is one. Never carried out anywhere else. */
@@ -151,6 +168,10 @@ export class Sandbox {
   }
 
   #noticed(method: string, params: Readonly<Record<string, unknown>>): void {
+    if (this.#isEnding) {
+      if (method === "denied" && this.#hello) this.#denied(params);
+      return;
+    }
     if (method === "hello") {
       this.#welcome(params);
       this.#set("ready", "");
@@ -177,6 +198,7 @@ export class Sandbox {
   #welcome(params: Readonly<Record<string, unknown>>): void {
     this.#hello = readHello(params);
     this.#hasGate = true;
+    this.#added.clear();
   }
 
   #told(params: Readonly<Record<string, unknown>>): void {
@@ -192,7 +214,8 @@ export class Sandbox {
     const denial: Denial = {
       time: oneLine(String(params["time"] ?? ""), 40),
       host: oneLine(String(params["host"] ?? ""), 260),
-      port: typeof params["port"] === "number" ? params["port"] : undefined,
+      // 0: a name that was looked up.
+      port: typeof params["port"] === "number" && params["port"] > 0 ? params["port"] : undefined,
       message: oneLine(String(params["message"] ?? "denied")),
       entry: typeof params["entry"] === "string" ? oneLine(params["entry"]) : undefined,
     };
@@ -211,6 +234,7 @@ export class Sandbox {
 
   /** The process has ended, or what it sent was not of the session. */
   async #lost(session: Session, { reason, isViolation }: End): Promise<void> {
+    if (this.#isEnding) return;
     this.#client = undefined;
     if (this.#state === "dead") return;
     const wasReady = this.#state === "ready";

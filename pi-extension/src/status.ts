@@ -1,8 +1,9 @@
 /** What is said of the sandbox: one line in the footer, and all of it in /sandbox-status. */
 
+import { isLive } from "./allow.ts";
 import type { Hello } from "./hello.ts";
 import type { Denial, Sandbox } from "./sandbox.ts";
-import { counted, duration, oneLine } from "./words.ts";
+import { counted, duration, oneLine, shellWord } from "./words.ts";
 
 const SHOWN_DENIALS = 5;
 const SHOWN_ENTRIES = 20;
@@ -14,7 +15,7 @@ export function footer(sandbox: Sandbox, denied: number): string {
   const { state, hello } = sandbox;
   if (state === "ready" && hello) {
     const refused = denied > 0 ? `, ${counted(denied, "request")} denied` : "";
-    const reach = sandbox.hasGate ? network(hello) : "no network, its gate has ended";
+    const reach = sandbox.hasGate ? network(hello, sandbox.added.size) : "no network, its gate has ended";
     return `sandbox ${oneLine(hello.run, 8)}: ${reach}${refused}`;
   }
   if (state === "starting") return "sandbox: starting";
@@ -22,11 +23,14 @@ export function footer(sandbox: Sandbox, denied: number): string {
   return state === "dead" ? "NO SANDBOX: nothing can be run" : "sandbox: ended";
 }
 
-/** What the sandbox may reach, in a few words. */
-export function network(hello: Hello): string {
+/** What the sandbox may reach, in a few words; `added` entries since it began. */
+export function network(hello: Hello, added = 0): string {
   if (hello.net === "none") return "no network";
   if (hello.net === "full") return "open network";
-  return hello.allow.length === 1 ? "1 entry allowed" : `${hello.allow.length} entries allowed`;
+  const entries = hello.allow.length + added;
+  const rules = hello.rules.length > 0 ? [counted(hello.rules.length, "rule")] : [];
+  const counts = entries > 0 || rules.length === 0 ? [entries === 1 ? "1 entry" : `${entries} entries`, ...rules] : rules;
+  return `${counts.join(" and ")} allowed`;
 }
 
 /** The lines of /sandbox-status. `told` is aisb's answer to `status`, where there is one. */
@@ -37,7 +41,7 @@ export function statusLines(
 ): string[] {
   const { state, hello, denials } = sandbox;
   const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason})`}`];
-  if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello));
+  if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.added));
   if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));
   if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one)}`));
@@ -50,18 +54,21 @@ export function statusLines(
 /** One denial for a person, with what would allow it. */
 export function denialLine({ message, host, port, entry }: Denial): string {
   const where = port === undefined ? host : `${host}:${port}`;
-  return `${where}: ${message}${entry ? `; to allow it: /sandbox-allow ${entry}` : ""}`;
+  if (!entry) return `${where}: ${message}`;
+  const way = isLive(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
+  return `${where}: ${message}; to allow it: ${way}`;
 }
 
-function helloLines(hello: Hello): string[] {
-  const entries = hello.allow.slice(0, SHOWN_ENTRIES).map((entry) => oneLine(entry, 200));
-  const more = hello.allow.length > SHOWN_ENTRIES ? [`and ${hello.allow.length - SHOWN_ENTRIES} more`] : [];
+function helloLines(hello: Hello, added: ReadonlySet<string>): string[] {
+  const all = [...hello.allow, ...hello.rules, ...[...added].map((entry) => `${entry} (until this session ends)`)];
+  const entries = all.slice(0, SHOWN_ENTRIES).map((entry) => oneLine(entry, 200));
+  const more = all.length > SHOWN_ENTRIES ? [`and ${all.length - SHOWN_ENTRIES} more`] : [];
   return [
     `image: ${oneLine(hello.image)}`,
     `run: ${oneLine(hello.run)} (aisb logs ${oneLine(hello.run, 8)}), user ${oneLine(hello.user, 40)}, home ${oneLine(hello.home)}`,
     "mounts:",
     ...hello.mounts.map(({ target, source, readOnly }) => `  ${oneLine(target === source ? target : `${source} at ${target}`)}${readOnly ? " (read-only)" : ""}`),
-    `network: ${network(hello)}`,
+    `network: ${network(hello, added.size)}`,
     ...[...entries, ...more].map((entry) => `  ${entry}`),
   ];
 }

@@ -11,6 +11,11 @@ export function oneLine(text: string, longest = LONGEST): string {
 }
 
 /** `1 thing`, `2 things`. */
+/** A text as one word of a shell's command. */
+export function shellWord(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { NoSandboxError } from "../src/errors.ts";
 import { Sandbox, type Denial, type State } from "../src/sandbox.ts";
-import { footer, statusLines } from "../src/status.ts";
+import { denialLine, footer, statusLines } from "../src/status.ts";
 import { type FakeSession, fakeSession } from "./fake-server.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -42,6 +42,38 @@ test("before it is started, and after its end, nothing is executed", async () =>
   expect(first.isStopped).toBe(true);
   await expect(sandbox.call("exec", {})).rejects.toBeInstanceOf(NoSandboxError);
   expect(first.server.requests).toEqual([]);
+});
+
+test("what was denied last is told at the end, and nothing else is heard", async () => {
+  const { sandbox, first, states, denials } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  first.stop = async () => {
+    first.server.notify("denied", { host: "evil.test", port: 0, message: "no" });
+    first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+    first.server.hello();
+    await turns();
+    first.die("exit code 0");
+    await turns();
+  };
+  await sandbox.end();
+  expect(denials.map(({ host, port }) => [host, port])).toEqual([["evil.test", undefined]]);
+  expect(states).toEqual(["starting", "ready", "off"]);
+});
+
+test("what was allowed since is counted, and told apart from what takes a session of its own", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: { net: "allow", allow: [], rules: ["GET a.test/x"], gate: "7f3c1a902b44" } });
+  await sandbox.ready();
+  expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 1 rule allowed");
+  first.server.handlers.set("allow", ({ id }, server) => server.answer(id, { entries: ["b.test"] }));
+  await sandbox.allow("b.test");
+  expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 1 entry and 1 rule allowed");
+  expect(statusLines(sandbox, undefined, [])).toContain("  b.test (until this session ends)");
+  const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's" };
+  expect(denialLine(denial)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
 });
 
 test("nothing is sent before hello; then what waited is carried out", async () => {
