@@ -1,60 +1,154 @@
-"""Places for mounts below a named home: made by podman they would be root's, for as long as the home is there."""
+"""
+Mounts below a named home, which an agent has written.
+
+podman follows what leads from there on: a link that an agent has put in the way of a mount would lay what it wrote over
+the programs that enclose this sandbox. So while podman mounts, no part of a way is a link, there is no run that could
+make one, and none begins.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, run_ok
-from aisb.effects.tree import Tree
-from aisb.render.argv import HOME_TARGET
+from aisb.effects.session import living
+from aisb.effects.state import make_private, read_if_there
+from aisb.effects.tree import Tree, is_directory, is_file
+from aisb.errors import Unavailable, Unprotected
+from aisb.render.argv import HOME_TARGET, as_in_mountinfo
 from aisb.render.images import first_mount_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from aisb.effects.mounts import Placed
     from aisb.effects.process import Runner
 
-_INSPECT_SECONDS = 30
+_ASK_SECONDS = 30
 _START_SECONDS = 120
+# Runs have it for as long as they start.
+_PATIENCE_SECONDS = 120.0
+_AGAIN_SECONDS = 0.02
+_RUN = "aisb-run-"
 
 
-def below_home(places: Iterable[Placed]) -> list[tuple[str, bool]]:
-    """Path from the home on, and whether a directory goes there."""
+class Home(NamedTuple):
+    """A named home, and the podman and image that it is for."""
+
+    podman: str
+    volume: str
+    image: str
+
+
+class Hold(NamedTuple):
+    """The lock of those that start with a home. podman has it too."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        """Everything is mounted."""
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+
+
+def below_home(places: Iterable[Placed], project: str) -> list[tuple[str, bool]]:
+    """Path from the home on, and whether a directory goes there: of mounts, and of the project where that is inside."""
     inside = f"{HOME_TARGET}/"
-    return [
-        (place.target.removeprefix(inside), place.is_directory) for place in places if place.target.startswith(inside)
-    ]
+    mounted = [*((place.target, place.is_directory) for place in places), (project, True)]
+    return [(target.removeprefix(inside), is_one) for target, is_one in mounted if target.startswith(inside)]
 
 
-def make_places(podman: str, volume: str, image: str, places: Iterable[tuple[str, bool]], runner: Runner) -> None:
+@contextlib.contextmanager
+def home_held(runtime: str, volume: str, *, alone: bool) -> Iterator[Hold]:
     """
-    Make what is missing of these in a home volume, as its user's own.
+    Be one of those that start with the home of that name, or the only one, until the block's end or the hold's release.
 
-    What the image has in its home goes into a volume when it is mounted for the first time, and only where nothing is
-    in it: that comes before.
+    Raises Unavailable where another does not get any further.
     """
-    where = _mount_point(podman, volume, runner)
+    make_private(f"{runtime}/homes")
+    descriptor = os.open(f"{runtime}/homes/{volume}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _lock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, volume)
+        yield Hold(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, volume: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                what = f"the home {volume} is held by a run that does not get any further"
+                raise Unavailable(what, hint="see which: aisb ps") from None
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return
+
+
+def make_places(home: Home, places: Sequence[tuple[str, bool]], runtime: str, runner: Runner) -> None:
+    """
+    Make what is missing of these in the home, as its user's own: podman's would be root's for ever.
+
+    Nobody else may be starting with the home. Raises Unprotected where an agent has put a link there, or still could.
+    """
+    _need_nobody_else(home, [f"{HOME_TARGET}/{path}" for path, _ in places], runtime, runner)
+    where = _ask(runner, home.podman, "volume", "inspect", "--format", "{{.Mountpoint}}", home.volume)
     with Tree(where) as tree:
-        # One that an agent has closed to everybody is in use already.
+        # What the image has in its home goes into a volume when it is mounted for the first time, and only where it is
+        # empty. One that an agent has closed to everybody is in use already.
         if not tree.entries("") and os.access(where, os.R_OK):
-            run_ok(runner, Command(argv=first_mount_argv(podman, volume, image), timeout_seconds=_START_SECONDS))
-        for path, is_directory in places:
-            _make(tree, path, is_directory=is_directory)
+            argv = first_mount_argv(home.podman, home.volume, home.image)
+            run_ok(runner, Command(argv=argv, timeout_seconds=_START_SECONDS))
+        for path, is_one in places:
+            _make(tree, path, is_one=is_one)
+            status = tree.status(path)
+            if not (is_directory(status) if is_one else is_file(status)):
+                raise _in_the_way(path, home.volume)
 
 
-def _mount_point(podman: str, volume: str, runner: Runner) -> str:
-    argv = (podman, "volume", "inspect", "--format", "{{.Mountpoint}}", volume)
-    return run_ok(runner, Command(argv=argv, timeout_seconds=_INSPECT_SECONDS)).stdout.decode().rstrip("\n")
+def _need_nobody_else(home: Home, targets: Sequence[str], runtime: str, runner: Runner) -> None:
+    """Raise Unprotected for a container that has the home, unless it has the same mounts: they cannot be moved."""
+    names = _ask(runner, home.podman, "ps", "--filter", f"volume={home.volume}", "--format", "{{.Names}}").split()
+    if not names:
+        return
+    mounted = {session.run: read_if_there(f"{session.files}/mounts") or b"" for session in living(runtime)}
+    at_top = all(os.path.dirname(target) == HOME_TARGET for target in targets)
+    for name in names:
+        lines = mounted.get(name.removeprefix(_RUN), b"").decode("utf-8", "surrogateescape").split("\n")
+        if not (at_top and set(map(as_in_mountinfo, targets)) <= set(lines)):
+            raise _in_use(home.volume, name)
 
 
-def _make(tree: Tree, path: str, *, is_directory: bool) -> None:
-    """What cannot be made here, because an agent has put something else in its way, is left to podman."""
+def _ask(runner: Runner, *argv: str) -> str:
+    return run_ok(runner, Command(argv=argv, timeout_seconds=_ASK_SECONDS)).stdout.decode().rstrip("\n")
+
+
+def _make(tree: Tree, path: str, *, is_one: bool) -> None:
     steps = path.split("/")
     for count in range(1, len(steps)):
         tree.make("/".join(steps[:count]))
-    if is_directory:
+    if is_one:
         tree.make(path)
     else:
         tree.make_file(path)
+
+
+def _in_use(volume: str, container: str) -> Unprotected:
+    run = container.removeprefix(_RUN)
+    return Unprotected(
+        f"run {run} has the home {volume} too, and its agent could lead a mount below ~ elsewhere",
+        hint=f"end it first: aisb stop {run}; or use a home of its own: --ephemeral-home; or mount at /mnt/NAME",
+    )
+
+
+def _in_the_way(path: str, volume: str) -> Unprotected:
+    return Unprotected(
+        f"~/{path} in the home {volume} is no place for a mount: something else was put there, or on the way there",
+        hint="look at it in a run without that mount, or use a home that ends with the run: --ephemeral-home",
+    )

@@ -18,6 +18,7 @@ from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gat
 from aisb.effects.gate_watch import gate_watched
 from aisb.effects.guard import ROOTS, Guard, Root, guarded, need_own_covers, roots_of
 from aisb.effects.guardian import Measures, guardian, kill_first_process
+from aisb.effects.home_places import Hold, Home, below_home, home_held, make_places
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
@@ -177,10 +178,13 @@ def run_job(
     `on_change` is told, from another thread, when what the host may run has changed meanwhile, or the gate has ended.
     """
     need_home(job, runner)
-    _need_places(job, plan.sandbox_image, runner)
     make_private(job.directories.runtime)
     run = new_run_id()
-    with _gate(plan, job, run, runner) as gate, _guarded(job, gate, runner) as guard:
+    with (
+        _gate(plan, job, run, runner) as gate,
+        _guarded(job, gate, runner) as guard,
+        _home(job, plan.sandbox_image, runner) as home,
+    ):
         parent = _parent(job, gate)
         session = session_at(parent, run)
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
@@ -197,7 +201,7 @@ def run_job(
                         open_run(gate, session.run)
                     on_ready(gate, guard.shield)
                 watch = Watch(guard.shield, session, runner, on_change)
-                wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held)
+                wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held, home)
                 with gate_watched(gate.directory if gate else "", partial(_tell_lost, job, on_change)) as lost:
                     outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
             kept = tidy()
@@ -238,12 +242,13 @@ def _parent(job: Job, gate: Gate | None) -> str:
 
 
 class _Wires(NamedTuple):
-    """What podman holds for as long as it lives: the gate's lock, the guardian's pipe, the shield's lock."""
+    """What podman holds for as long as it lives: the gate's lock, the guardian's pipe, the shield's and the home's."""
 
     gate_key: str
     lock: int | None
     guardian: int
     shield: tuple[int, ...]
+    home: Hold | None
 
 
 def _tidy_for_us(tidy: Callable[[], object], guard: Guard) -> None:
@@ -274,12 +279,12 @@ def _attached(
             variables,
             wires.guardian,
             wires.lock,
-            wires.shield,
+            (*wires.shield, *([wires.home.descriptor] if wires.home else [])),
             session.pid_file,
             job.terminal,
             job.timeout_seconds,
             streams,
-            partial(job.on_begin, session.run) if job.on_begin else None,
+            partial(_begin, job, session.run, wires.home),
         )
         started = time.monotonic()
         with watch:
@@ -287,6 +292,14 @@ def _attached(
         return _with_code(outcome, partial(_recorded, job.podman, session.run, started, runner))
     finally:
         os.close(variables)
+
+
+def _begin(job: Job, run: str, home: Hold | None) -> None:
+    """The command has begun, and all is mounted."""
+    if home:
+        home.release()
+    if job.on_begin:
+        job.on_begin(run)
 
 
 def _tell_lost(job: Job, on_change: Callable[[str], None], words: str) -> None:
@@ -318,6 +331,19 @@ def _prepare_the_end() -> None:
 def _remove(command: Command, runner: Runner) -> None:
     with contextlib.suppress(AisbError):
         runner.run(command)
+
+
+@contextlib.contextmanager
+def _home(job: Job, image: str, runner: Runner) -> Iterator[Hold | None]:
+    """The home's lock, for as long as the run starts; the only one to start, where something is mounted below."""
+    if job.home_volume == EPHEMERAL_HOME:
+        yield None
+        return
+    places = below_home(job.places, job.target if job.project else "")
+    with home_held(job.directories.runtime, job.home_volume, alone=bool(places)) as hold:
+        if places:
+            make_places(Home(job.podman, job.home_volume, image), places, job.directories.runtime, runner)
+        yield hold
 
 
 @contextlib.contextmanager
@@ -415,9 +441,19 @@ def _git_config(job: Job) -> dict[str, str]:
 def covered_sources(job: Job, shield: Shield) -> list[str]:
     """What is mounted over itself, and an agent elsewhere must not be able to replace."""
     policy = [f"{job.project}/{PROJECT_DIRECTORY}"] if job.policy_directory else []
-    inside = f"{job.target}/"
-    points = (place.target.removeprefix(inside) for place in job.places if place.target.startswith(inside))
-    return [*policy, *(cover.source for cover in shield.covers), *(f"{job.project}/{point}" for point in points)]
+    return [*policy, *(cover.source for cover in shield.covers), *_points(job)]
+
+
+def _points(job: Job) -> list[str]:
+    """Where, in the project or in another mount, something is mounted over."""
+    outer = [(job.target, job.project)] if job.project else []
+    outer += [(place.target, place.source) for place in job.places if place.is_directory and not place.read_only]
+    return [
+        f"{source}/{place.target.removeprefix(target + '/')}"
+        for place in job.places
+        for target, source in outer
+        if place.target.startswith(f"{target}/")
+    ]
 
 
 def writable_roots(job: Job) -> list[Root]:
@@ -495,16 +531,6 @@ def need_home(job: Job, runner: Runner) -> None:
     _make_home(job, runner)
     make_private(os.path.dirname(stamp))
     write_whole(stamp, job.project.encode("utf-8", "surrogateescape"))
-
-
-def _need_places(job: Job, image: str, runner: Runner) -> None:
-    """Where mounts below a named home go, the sandbox user's own."""
-    if job.home_volume == EPHEMERAL_HOME or not job.places:
-        return
-    from aisb.effects.home_places import below_home, make_places
-
-    if places := below_home(job.places):
-        make_places(job.podman, job.home_volume, image, places, runner)
 
 
 def _has_home(job: Job, runner: Runner) -> bool:

@@ -90,6 +90,39 @@ def test_no_socket_is_reached_through_a_mount(lab: Lab) -> None:
     assert "FileNotFoundError" in result.errors
 
 
+PLANT = """
+printf '#!/bin/sh\\nid >/project/root\\n' >~/cache/entrypoint; chmod +x ~/cache/entrypoint
+mv ~/a ~/b; mkdir ~/a; ln -s /usr/libexec/aisb ~/a/cache; ln -s ~/cache ~/link; ls ~
+"""
+BELOW = """
+mkdir -p ~/data ~/x a; chmod 777 .; data="$HOME/data:/home/sandbox"
+aisb -q --net none --mount $data/a/cache:rw --mount $data/cache:rw -- sh -c "$PLANT"
+for place in a/cache link/in cache; do aisb -q --net none --mount $data/$place:rw -- sh -c 'echo ran $(id -u)'; echo $?; done
+aisb -q --net none --mount $data/cache -- sh -c 'touch up; while [ -e up ]; do sleep 0.1; done' &
+until [ -e up ]; do kill -0 $! || exit; sleep 0.1; done
+for flags in "$data/cache" "$data/other" "$data/cache/in" "$data/cache --mount $HOME/x" "$HOME/x:/mnt/x"; do
+    aisb -q --net none --mount $flags -- true; echo $?
+done
+aisb -q --net none --ephemeral-home --mount $data/other -- true; echo $?; rm up; wait; ls
+"""
+
+
+def test_no_mount_below_a_home_lands_where_an_agent_leads_it(lab: Lab) -> None:
+    """
+    By no link that was left there, which would lay the agent's files over the programs that begin a sandbox, as root; and
+    by none that an agent of another run could make meanwhile.
+    """
+    result = lab.run(BELOW, env={"PLANT": PLANT}, timeout=200)
+
+    assert result.text.split() == [
+        "a", "b", "cache", "link", "77", "77", "ran", "1000", "0",
+        "0", "77", "77", "77", "0",
+        "0", "a",
+    ], result.errors  # fmt: skip
+    assert result.errors.count("is no place for a mount: something else was put there") == 2
+    assert result.errors.count("has the home aisb-home-") == 3
+
+
 def test_secrets_in_files_read_as_empty_and_stay_what_they_are(lab: Lab) -> None:
     """By default, by a pattern, and not where that is switched off; nothing inside takes a mask away."""
     result = lab.run(
