@@ -200,6 +200,15 @@ def end_with(life: int) -> None:
         os._exit(0)
 
 
+def end_for(keeper: int) -> None:
+    """Kill what a keeper keeps, and then itself: it does not do so, because somebody has stopped it."""
+    for _ in range(_MOST_ROUNDS):
+        kill_offspring(keeper)
+        if not offspring(keeper):
+            break
+    _kill(keeper, _signal.SIGKILL)
+
+
 def kill_offspring(above: int = 0) -> None:
     """Kill all below that process but ourselves; stopped first, so that nobody begins another one meanwhile."""
     stopped: set[int] = set()

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from functools import partial
 
-from gate.keeper import KILL, RELEASE, Descriptors, keep
+from gate.keeper import KILL, RELEASE, Descriptors, end_for, keep
 from gate.loop import READ, WRITE
 from gate.tool_stream import Stream
 
@@ -23,6 +23,8 @@ EXIT, TIMEOUT, CANCEL = "exit", "timeout", "cancel"
 # A process in the background may hold a command's output open for ever.
 _IDLE_SECONDS = 0.1
 _LONGEST_SECONDS = 2.0
+# A keeper is the agent's to stop; it has this long to end what it keeps.
+_PATIENCE_SECONDS = 1.0
 _SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
     9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
@@ -70,6 +72,8 @@ class Execution:
         self._on_end = on_end
         self._began = time.monotonic()
         self._ended = EXIT
+        self._keeper = 0
+        self._late: Timer | None = None
         self._exit: tuple[int | None, str | None] | None = None
         self._exited_at = 0.0
         self._is_over = False
@@ -89,9 +93,9 @@ class Execution:
         outputs = {name: _pipe() for name in ("stdout", "stderr")}
         self._status, status = os.pipe2(os.O_CLOEXEC)
         orders, self._orders = os.pipe2(os.O_CLOEXEC)
-        keeper = os.fork()
+        self._keeper = os.fork()
         theirs = (stdin, outputs["stdout"][1], outputs["stderr"][1], status, orders)
-        if not keeper:
+        if not self._keeper:
             keep(call.command, call.directory, call.environment, Descriptors(*theirs))
         for descriptor in theirs:
             os.close(descriptor)
@@ -145,6 +149,12 @@ class Execution:
         if self._ended == EXIT and not self._is_over and self._orders >= 0:
             self._ended = why
             self._order(KILL)
+            self._late = self._loop.after(_PATIENCE_SECONDS, self._end_in_its_place)
+
+    def _end_in_its_place(self) -> None:
+        """As the sandbox's first process, which nobody in it can stop."""
+        if self._orders >= 0:
+            end_for(self._keeper)
 
     def _order(self, what: bytes) -> None:
         try:
@@ -229,7 +239,7 @@ class Execution:
         if self._is_over:
             return
         self._is_over = True
-        for timer in (self._idle, self._timer):
+        for timer in (self._idle, self._timer, self._late):
             if timer:
                 timer.cancel()
         self._input.clear()

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 
-from aisb.domain.frames import MOST_BODY_BYTES
+from aisb.domain.frames import MOST_BODY_BYTES, MOST_NUMBER
 
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
@@ -58,9 +58,18 @@ def read_file(path: bytes, offset: int, length: int | None) -> Generator[bytes, 
                 yield last
             last = piece
             done += len(piece)
-        return {"size": status.st_size, "mtimeMs": status.st_mtime_ns // 1_000_000, "bytes": done}, last
+        return {"size": _number(status.st_size), "mtimeMs": _milliseconds(status), "bytes": done}, last
     finally:
         os.close(descriptor)
+
+
+def _number(value: int) -> int:
+    """As near as a number of a header comes: a file with holes may be larger than anything."""
+    return max(-MOST_NUMBER, min(value, MOST_NUMBER))
+
+
+def _milliseconds(status: os.stat_result) -> int:
+    return _number(status.st_mtime_ns // 1_000_000)
 
 
 def _need_file(status: os.stat_result, path: bytes) -> None:
@@ -211,9 +220,9 @@ def stat_of(path: bytes, *, follow: bool) -> dict[str, object]:
     status = os.stat(path) if follow else os.lstat(path)
     found: dict[str, object] = {
         "type": _TYPES.get(stat.S_IFMT(status.st_mode), "file"),
-        "size": status.st_size,
+        "size": _number(status.st_size),
         "mode": stat.S_IMODE(status.st_mode),
-        "mtimeMs": status.st_mtime_ns // 1_000_000,
+        "mtimeMs": _milliseconds(status),
         "uid": status.st_uid,
         "gid": status.st_gid,
         "links": status.st_nlink,
@@ -263,8 +272,18 @@ def make_directory(path: bytes, *, recursive: bool) -> dict[str, object]:
         os.mkdir(path)
         return {"created": True}
     is_there = os.path.isdir(path)
-    os.makedirs(path, exist_ok=True)
+    for end in range(1, len(path) + 1):
+        if end == len(path) or path[end : end + 1] == b"/":
+            _make_if_missing(path[:end])
     return {"created": not is_there}
+
+
+def _make_if_missing(path: bytes) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 def check_access(path: bytes, letters: str) -> dict[str, object]:

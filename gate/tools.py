@@ -122,6 +122,9 @@ class Server:
             self._fail(number, error, params.get("path", ""))
         except UnicodeEncodeError:
             self._refuse(number, INVALID_PARAMS, "a text that no name of a file can be")
+        except RecursionError:
+            # A chain of links that is longer than anybody follows.
+            self._fail(number, OSError(errno.ELOOP, os.strerror(errno.ELOOP)), params.get("path", ""))
 
     def _begin(self, number: int, method: str, params: dict[str, Any], body: bytes) -> None:
         if method == "exec":

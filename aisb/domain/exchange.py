@@ -164,6 +164,12 @@ class Exchange:
             return
         yield ToSandbox(_notification("data", {"id": ours, "last": is_last}, body))
 
+    def not_sent(self, number: object) -> ToClient:
+        """The request of that number of ours is longer than the sandbox may be sent, by what we write otherwise."""
+        ours, request = self._find(number)
+        client = request.client or 0
+        return self._answered(ours, _error(client, WRONG_PARAMS, "a header that is too long"), is_done=True)
+
     def own(self, number: int, result: dict[str, object]) -> ToClient:
         """aisb's own answer to a request."""
         del self._numbers[number]

@@ -49,7 +49,8 @@ class Frame:
 
 def head_of(header: dict[str, object], body_bytes: int) -> bytes:
     """All of a frame but its body. Raises ValueError for one that may not be sent."""
-    text = _ENCODER.encode(header).encode("ascii")
+    # A lone surrogate becomes the escape that JSON has for it; all else is no longer than it came.
+    text = _ENCODER.encode(header).encode("utf-8", "backslashreplace")
     if len(text) > MOST_HEADER_BYTES or body_bytes > MOST_BODY_BYTES:
         raise ValueError("a frame is longer than it may be")
     return _LENGTHS.pack(len(text), body_bytes) + text
@@ -171,7 +172,7 @@ def _constant(text: str) -> object:
     raise ValueError(f"{text} is no number")
 
 
-_ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False, ensure_ascii=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_once, parse_int=_number, parse_float=_fraction, parse_constant=_constant, strict=True
 )

@@ -8,31 +8,24 @@ make one, and none begins.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.effects.process import Command, run_ok
 from aisb.effects.session import living
-from aisb.effects.state import make_private, read_if_there
+from aisb.effects.state import read_if_there
 from aisb.effects.tree import Tree, is_directory, is_file
-from aisb.errors import Unavailable, Unprotected
+from aisb.errors import Unprotected
 from aisb.render.argv import HOME_TARGET, as_in_mountinfo
 from aisb.render.images import first_mount_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from aisb.effects.mounts import Placed
     from aisb.effects.process import Runner
 
 _ASK_SECONDS = 30
 _START_SECONDS = 120
-# Runs have it for as long as they start.
-_PATIENCE_SECONDS = 120.0
-_AGAIN_SECONDS = 0.02
 _RUN = "aisb-run-"
 
 
@@ -42,53 +35,6 @@ class Home(NamedTuple):
     podman: str
     volume: str
     image: str
-
-
-class Hold(NamedTuple):
-    """The lock of those that start with a home. podman has it too."""
-
-    descriptor: int
-
-    def release(self) -> None:
-        """Everything is mounted."""
-        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
-
-
-def below_home(places: Iterable[Placed], project: str) -> list[tuple[str, bool]]:
-    """Path from the home on, and whether a directory goes there: of mounts, and of the project where that is inside."""
-    inside = f"{HOME_TARGET}/"
-    mounted = [*((place.target, place.is_directory) for place in places), (project, True)]
-    return [(target.removeprefix(inside), is_one) for target, is_one in mounted if target.startswith(inside)]
-
-
-@contextlib.contextmanager
-def home_held(runtime: str, volume: str, *, alone: bool) -> Iterator[Hold]:
-    """
-    Be one of those that start with the home of that name, or the only one, until the block's end or the hold's release.
-
-    Raises Unavailable where another does not get any further.
-    """
-    make_private(f"{runtime}/homes")
-    descriptor = os.open(f"{runtime}/homes/{volume}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _lock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, volume)
-        yield Hold(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int, volume: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                what = f"the home {volume} is held by a run that does not get any further"
-                raise Unavailable(what, hint="see which: aisb ps") from None
-            time.sleep(_AGAIN_SECONDS)
-        else:
-            return
 
 
 def make_places(home: Home, places: Sequence[tuple[str, bool]], runtime: str, runner: Runner) -> None:

@@ -33,8 +33,9 @@ PASSED_ON = (
     "XDG_DATA_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
 )
-# Python ignores these, and a program that we start would inherit that.
-_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
+# Python ignores the first two, and a program that we start would inherit that. Some callers (tmux) have us ignore the
+# others: podman in the background would be told then that its terminal is broken, and never read a key.
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN, signal.SIGTTOU)
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

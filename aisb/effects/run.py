@@ -18,7 +18,7 @@ from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gat
 from aisb.effects.gate_watch import gate_watched
 from aisb.effects.guard import ROOTS, Guard, Root, guarded, need_own_covers, roots_of
 from aisb.effects.guardian import Measures, guardian, kill_first_process
-from aisb.effects.home_places import Hold, Home, below_home, home_held, make_places
+from aisb.effects.home_lock import Hold, below_home, home_held
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
@@ -342,6 +342,9 @@ def _home(job: Job, image: str, runner: Runner) -> Iterator[Hold | None]:
     places = below_home(job.places, job.target if job.project else "")
     with home_held(job.directories.runtime, job.home_volume, alone=bool(places)) as hold:
         if places:
+            # Few runs have any.
+            from aisb.effects.home_places import Home, make_places
+
             make_places(Home(job.podman, job.home_volume, image), places, job.directories.runtime, runner)
         yield hold
 

@@ -23,7 +23,6 @@ from aisb.domain.exchange import (
     NO_REQUEST,
     Ask,
     Exchange,
-    Forged,
     NoRequest,
     ToClient,
     ToSandbox,
@@ -97,6 +96,7 @@ class Service:
         self._lock = threading.RLock()
         self._state = STARTING
         self._hello: dict[str, object] = {}
+        self._began = process_start()
         self._ready_at = 0.0
         self._session: Session | None = None
         self._entry = Entry(-1)
@@ -147,6 +147,7 @@ class Service:
             if outcome.hits:
                 reason += f"; it had hit its caps: {', '.join(outcome.hits)}"
             self._restarts += 1
+            self._began = time.monotonic()
             self._change(RESTARTING, reason)
             self._has_ended.clear()
             return True
@@ -232,7 +233,14 @@ class Service:
                     self._say(step)
         # Not under the lock: a sandbox that does not listen would have nobody be heard.
         for item in inside:
-            entry.write(item)
+            self._hand_in(entry, item)
+
+    def _hand_in(self, entry: Entry, frame: Frame) -> None:
+        try:
+            entry.write(frame)
+        except ValueError:
+            with self._lock:
+                self._say(self._exchange.not_sent(frame.header["id"]))
 
     def _answer(self, ask: Ask) -> None:
         if ask.method == "status":
@@ -301,7 +309,8 @@ class Service:
                 if reader.missing() > _MUCH_BYTES:
                     # podman hands it on in small pieces, and to look at each would take longer than to wait for them.
                     time.sleep(_PAUSE_SECONDS)
-        except (Malformed, Forged) as error:
+        except ValueError as error:
+            # Malformed, or Forged, or longer for the client than it may be.
             self._why = f"what came from it was no answer: {error}"
             if self._session is not None:
                 kill_first_process(self._session.pid_file)
@@ -321,7 +330,7 @@ class Service:
         with self._lock:
             self._exchange.has_sandbox = True
             self._ready_at = time.monotonic()
-            self._hello["startMs"] = round((self._ready_at - process_start()) * 1000)
+            self._hello["startMs"] = round((self._ready_at - self._began) * 1000)
             if self._state == STARTING:
                 self._state = READY
                 self._say(said("hello", self._hello))

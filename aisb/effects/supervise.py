@@ -36,6 +36,10 @@ EXEC = "exec"
 _REFUSED = "refused "
 _SEEDED = "seeded "
 _MOST_SEEDS = 20
+_SEE = "what it means, and what to do: docs/troubleshooting.md"
+_IN_THE_HOME = (
+    "go on without pi's configuration: --no-pi-config; or with a home that ends with the run: --ephemeral-home"
+)
 _LONGEST_PHASES = 65536
 _TROUBLE = frozenset({125, 126, 127})
 _LOOK_AFTER_SECONDS = 3.0
@@ -70,7 +74,8 @@ class Outcome(NamedTuple):
         if EXEC in self.phases:
             return self.status
         if self.refusal or self.status == Unprotected.exit_code:
-            raise Unprotected(f"refused to run unprotected: {self.refusal or 'the sandbox did not say why'}")
+            what = self.refusal or "the sandbox did not say why"
+            raise Unprotected(f"refused to run unprotected: {what}", _IN_THE_HOME if " in the home: " in what else _SEE)
         if self.status > 128:
             return self.status
         raise Unavailable(

@@ -69,6 +69,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
       voice.attach(ctx);
       if (!isInside()) return voice.answer(NO_SANDBOX_FOOTER, "warning");
       await allowEntry(sandbox, voice, args, ctx);
+      showFooter();
     },
   });
 

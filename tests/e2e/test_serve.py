@@ -52,6 +52,10 @@ report(
     mkdir=[brief(s.call("mkdir", path=p, recursive=r)) for p, r in (("d", False), ("d", True), ("m/n", False), ("m/n", True))],
     access=[brief(s.call("access", path=p, mode=m)) for p, m in (("d/f", "rw"), ("d/f", "x"), ("no", ""), (".pi", "w"))],
     wrong=[brief(s.call("stat", path="")), brief(s.call("spawn"))],
+    deep=[brief(s.call("mkdir", path="/tmp/deep" + "/x" * 1500, recursive=True)), brief(s.call("readFile", path="\u00e9" * 200_000))],
+    huge=[s.sh("truncate -s 7E /dev/shm/x").result["exitCode"], brief(s.call("stat", path="/dev/shm/x"))["size"]],
+    # What keeps the command is its own to stop, and is ended from outside of its reach.
+    stopped=brief(s.call("exec", command=["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeoutMs=100)), there=s.sh("pgrep -c sleep").stdout,
     left_over=sorted(name for name in os.listdir("d") + os.listdir(".") if name.startswith(".aisb")), end=s.end(), left=left(),
 )
 """
@@ -91,6 +95,10 @@ def test_each_call_does_what_is_written_of_it(lab: Lab) -> None:
         "mkdir": ["EEXIST", {"created": False}, "ENOENT", {"created": True}],
         "access": [{}, "EACCES", "ENOENT", "EROFS"],
         "wrong": [-32602, -32601],
+        "deep": [{"created": True}, "ENAMETOOLONG"],
+        "huge": [0, (1 << 53) - 1],
+        "stopped": {"exitCode": None, "signal": "SIGKILL", "ended": "timeout"},
+        "there": "0\n",
         "left_over": [],
         "end": 0,
         "left": [],

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.home_places import Home, below_home, home_held, make_places
+from aisb.effects.home_lock import below_home, home_held
+from aisb.effects.home_places import Home, make_places
 from aisb.effects.process import Finished
 from aisb.effects.run import Job, need_home
 from aisb.effects.session import this_process
