@@ -6,12 +6,17 @@ The gate's image carries this file, so it needs nothing but the standard library
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # built into CPython, not in the stubs; `signal` costs 9 ms
 import re
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.paths import form_fault, readings, without_query
 from aisb.domain.verdict import Reason, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 ALLOW = "ALLOW"
 DENY = "DENY"
@@ -23,6 +28,13 @@ METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 LONGEST_EXPRESSION = 1024
 # A literal that is not repeated, for that may be no times; ^ before it changes nothing.
 _NO_SLASH_FIRST = re.compile(r"\^?[A-Za-z0-9_~%@:=&!,'\"-](?![*?{])")
+# Of the processor's time. An expression that may match in many ways takes longer than anybody lives to find that it
+# does not; paths are the agent's, and who judges them judges everybody's.
+_JUDGE_SECONDS = 0.05
+_MOST_TIMES = 3
+_TOO_LONG = "an expression of the policy takes too long with a path as long as this one"
+# What a path may be repeated by. One of them alone takes no time.
+_REPEATS = re.compile(r"[*+{]")
 # As long as an entry may be; a longer proposal would be none.
 _LONGEST_PROPOSAL = 1000
 
@@ -81,9 +93,31 @@ class HostRules:
         self._host = policy.host
         self._rules = policy.rules
         self._expressions = [re.compile(rule.path) for rule in policy.rules]
+        self._may_last = any(len(_REPEATS.findall(rule.path)) > 1 for rule in policy.rules)
+        # How often one took too long, and the shortest path with which.
+        self._times = 0
+        self._shortest = 0
 
     def judge(self, method: str, target: str) -> Verdict:
-        """Whether a request with this method and this path (a query is cut off) is allowed."""
+        """
+        Whether a request with this method and this path (a query is cut off) is allowed.
+
+        One whose path takes too long to compare is not; where that has happened a few times, none as long as the
+        shortest of those is compared any more.
+        """
+        length = len(target)
+        if self._times >= _MOST_TIMES and length >= self._shortest:
+            return Verdict(allowed=False, reason=Reason.LIMIT, detail=_TOO_LONG)
+        if not self._may_last:
+            return self._judge(method, target)
+        try:
+            return _in_time(lambda: self._judge(method, target))
+        except _TookTooLongError:
+            self._times += 1
+            self._shortest = min(self._shortest or length, length)
+            return Verdict(allowed=False, reason=Reason.LIMIT, detail=_TOO_LONG)
+
+    def _judge(self, method: str, target: str) -> Verdict:
         path = without_query(target)
         if fault := form_fault(path):
             return Verdict(allowed=False, reason=Reason.PATH_FORM, detail=fault)
@@ -116,3 +150,31 @@ class HostRules:
     def _proposal(self, method: str, path: str) -> str:
         proposal = f"{method} {self._host}{path}"
         return proposal if len(proposal) <= _LONGEST_PROPOSAL else ""
+
+
+class _TookTooLongError(Exception):
+    """The time was over."""
+
+
+def _in_time(judge: Callable[[], Verdict]) -> Verdict:
+    """
+    What is judged, or _TookTooLongError: `re` looks for signals while it compares.
+
+    They come to a process's main thread alone, and every program that judges for others has no other.
+    """
+    try:
+        before = _signal.signal(_signal.SIGVTALRM, _ring)
+    except ValueError:
+        return judge()
+    try:
+        _signal.setitimer(_signal.ITIMER_VIRTUAL, _JUDGE_SECONDS)
+        try:
+            return judge()
+        finally:
+            _signal.setitimer(_signal.ITIMER_VIRTUAL, 0)
+    finally:
+        _signal.signal(_signal.SIGVTALRM, before)
+
+
+def _ring(_number: int, _frame: object) -> NoReturn:
+    raise _TookTooLongError

@@ -27,9 +27,11 @@ class Inotify:
         self._directories: dict[int, str] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
         made = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-        # No descriptor to be had: whoever waits for it looks by the clock.
-        self._is_there = made >= 0
-        self.descriptor: int = made if self._is_there else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        # The kernel has so many for a user, and a sandbox may have them all: then nothing is ever told, and whoever
+        # waits looks by the clock.
+        self.is_there = made >= 0
+        self._never = () if self.is_there else os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.descriptor: int = self._never[0] if self._never else made
 
     def __enter__(self) -> Self:
         return self
@@ -37,11 +39,12 @@ class Inotify:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self.descriptor)
+        for descriptor in self._never or (self.descriptor,):
+            os.close(descriptor)
 
     def watch(self, directories: Iterable[str]) -> None:
         """From now on these too; one that is not there is left out."""
-        for path in directories if self._is_there else ():
+        for path in directories if self.is_there else ():
             number = self._libc.inotify_add_watch(self.descriptor, os.fsencode(path), _CHANGES | _DIRECTORY_ITSELF)
             if number >= 0:
                 self._directories[number] = path

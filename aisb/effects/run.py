@@ -444,7 +444,9 @@ def _git_config(job: Job) -> dict[str, str]:
 def covered_sources(job: Job, shield: Shield) -> list[str]:
     """What is mounted over itself, and an agent elsewhere must not be able to replace."""
     policy = [f"{job.project}/{PROJECT_DIRECTORY}"] if job.policy_directory else []
-    return [*policy, *(cover.source for cover in shield.covers), *_points(job)]
+    # Of a masked file that lies right in the project nothing of the agent's is mounted; of those around others it is.
+    around = (mask.source for mask in shield.masks if mask.kind == DIRECTORY)
+    return [*policy, *(cover.source for cover in shield.covers), *around, *_points(job)]
 
 
 def _points(job: Job) -> list[str]:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 # podman is to be started before anything else is done; its sandbox takes several times as long to be there.
 _BEGIN_SECONDS = 0.02
-# Whatever the kernel tells: so often is looked anyway.
+# Whatever the kernel tells: so often is looked anyway; and where it tells nothing.
 _LOOK_SECONDS = 2.0
+_BY_THE_CLOCK_SECONDS = 0.2
 # What changes often is not looked at each time.
 _PAUSE_SECONDS = 0.05
 _REMOUNT_SECONDS = 10
@@ -83,10 +84,11 @@ class Watch:
         from aisb.effects.inotify import Inotify
 
         with Inotify() as news:
+            patience = _LOOK_SECONDS if news.is_there else _BY_THE_CLOCK_SECONDS
             self._look(news)
             is_over = False
             while not is_over:
-                ready = select.select([self._stop, news.descriptor], [], [], _LOOK_SECONDS)[0]
+                ready = select.select([self._stop, news.descriptor], [], [], patience)[0]
                 is_over = self._stop in ready
                 if self._concerns(news.changed()) or not ready:
                     self._look(news)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -269,6 +270,21 @@ def test_the_hosts_own_git_config_during_a_run_leaves_it_protected(lab: Lab) -> 
     assert found == ["read-only again", "\ty = z"], result.text
     assert "/project/.git/config has changed" in result.errors
     assert lines[-1] == "z"
+
+
+def test_no_run_starts_beside_one_whose_agent_can_exchange_what_lies_around_a_mask(lab: Lab) -> None:
+    """At the right moment a link there would lay the agent's own files over the programs that begin a sandbox, as root."""
+    result = lab.run(
+        "aisb -q --net none -- sh -c 'echo A=1 >.env; touch here; while [ ! -e go ]; do sleep 0.1; done; "
+        "mkdir sub; echo A=1 >sub/.env; touch there; while [ -e go ]; do sleep 0.1; done' & "
+        "until [ -e here ]; do kill -0 $! || exit; sleep 0.1; done; aisb -q --net none -- cat .env; echo $?; touch go; "
+        "until [ -e there ]; do kill -0 $! || exit; sleep 0.1; done; aisb -q --net none -- touch no; echo $?; "
+        "rm go; wait; aisb -q --net none -- cat sub/.env; echo $?; ls",
+        timeout=150,
+    )
+
+    assert result.text.split() == ["0", "77", "0", "here", "sub", "there"], result.errors
+    assert re.search(r"the agent of run [0-9a-f]{8} can replace /\S+/sub, which was not there", result.errors)
 
 
 def test_two_runs_of_one_project_end_in_either_order(lab: Lab) -> None:

@@ -52,7 +52,7 @@ report(
     mkdir=[brief(s.call("mkdir", path=p, recursive=r)) for p, r in (("d", False), ("d", True), ("m/n", False), ("m/n", True))],
     access=[brief(s.call("access", path=p, mode=m)) for p, m in (("d/f", "rw"), ("d/f", "x"), ("no", ""), (".pi", "w"))],
     wrong=[brief(s.call("stat", path="")), brief(s.call("spawn"))],
-    deep=[brief(s.call("mkdir", path="/tmp/deep" + "/x" * 1500, recursive=True)), brief(s.call("readFile", path="\u00e9" * 200_000))],
+    deep=[brief(s.call("mkdir", path="/tmp/deep" + "/x" * 1500, recursive=True)), brief(s.call("readFile", path="\u00e9" * 100_000))],
     huge=[s.sh("truncate -s 7E /dev/shm/x").result["exitCode"], brief(s.call("stat", path="/dev/shm/x"))["size"]],
     # What keeps the command is its own to stop, and is ended from outside of its reach.
     stopped=brief(s.call("exec", command=["sh", "-c", "kill -STOP $PPID; sleep 1000"], timeoutMs=100)), there=s.sh("pgrep -c sleep").stdout,

@@ -208,5 +208,5 @@ def test_what_the_gate_refuses_is_told_and_may_be_allowed(lab: Lab) -> None:
     assert session(lab, GATED) == {
         "denied": True, "told": ["not-listed", "allowed.test", 80], "added": {"entries": ["exact:allowed.test"]}, "allowed": "in\n",
         "seen": 80, "wrong": [-32020, -32020], "counts": [True, True], "hello": ["llm.test"], "gate": True, "end": 0, "left": [],
-        "none": [{"net": "none", "allow": [], "gate": None}, -32020, 0],
+        "none": [{"net": "none", "allow": [], "rules": [], "gate": None}, -32020, 0],
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aisb.domain.exchange import Ask, Exchange, Forged, NoRequest, ToClient, ToSandbox, check_ready
-from aisb.domain.frames import Frame
+from aisb.domain.frames import Frame, Reader, head_of
 
 
 def frame(body: bytes = b"", **header: object) -> Frame:
@@ -128,6 +128,21 @@ def test_aisb_answers_its_own_requests() -> None:
         "code": -32020, "message": "no", "data": {"hint": ""},
     }  # fmt: skip
     assert not exchange.is_open(3)
+
+
+def test_what_is_longer_for_the_sandbox_than_it_may_be_is_answered() -> None:
+    """Our numbers and escapes may make it so; the session goes on."""
+    exchange = opened("stat", path="x")
+
+    assert errors([exchange.not_sent(1)]) == [-32602]
+    assert not exchange.is_open(7)
+
+
+def test_a_header_is_as_long_as_it_came_in_other_alphabets_too() -> None:
+    """What is no text in a name of a file is an escape, and comes back."""
+    header: dict[str, object] = {"a": "\u5b57" * 300_000 + "\udc80"}
+
+    assert list(Reader().feed(head_of(header, 0))) == [Frame(header)]
 
 
 def test_too_much_under_way_ends_that_request_alone() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from aisb.domain.http_rules import HostPolicy, HostRules, Rule, parse_rule
@@ -121,3 +124,30 @@ def test_an_entry_that_would_be_too_long_is_not_proposed() -> None:
 def test_a_rule_that_cannot_be_meant_is_refused(action: str, method: str, path: str) -> None:
     with pytest.raises(ValueError, match=r"^the (action|method|path) "):
         parse_rule(action, method, path)
+
+
+def test_an_expression_that_takes_too_long_refuses_and_lets_others_be_judged() -> None:
+    """What matches in many ways is given up; after a few times no path of that length is compared any more."""
+    engine = host(Rule("ALLOW", "GET", "/repos/([a-z0-9-]+/?)+"))
+    long = "/repos/" + "a" * 60 + "!"
+    began = time.process_time()
+
+    found = [
+        engine.judge("GET", path) for path in (long, *[f"{long}{n}" for n in range(300)], "/repos/a/b", "/repos/!")
+    ]
+
+    assert time.process_time() - began < 5
+    assert {(verdict.allowed, verdict.reason) for verdict in found[:-2]} == {(False, Reason.LIMIT)}
+    assert [(verdict.allowed, verdict.reason) for verdict in found[-2:]] == [(True, ""), (False, Reason.PATH)]
+
+
+def test_where_nobody_can_be_woken_it_is_judged_all_the_same() -> None:
+    """Signals come to a process's main thread alone."""
+    engine = host(Rule("ALLOW", "GET", "/a*/b*"))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(engine.judge("GET", "/aa/b").allowed))
+
+    thread.start()
+    thread.join()
+
+    assert found == [True]
