@@ -173,11 +173,8 @@ def _refuse_a_circle(policy: Policy) -> None:
     for item in policy.publish:
         for allowed in policy.allow:
             if isinstance(allowed.entry, HostPortEntry) and allowed.entry.port == item.port:
-                what = f"port {item.port} of this sandbox leads to this machine ({_shown(allowed)})"
-                raise UsageError(
-                    f"--publish {item.text()}: {what}",
-                    hint="leave one of the two out, or have the server inside take another port",
-                )
+                what = f"--publish {item.text()}: port {item.port} inside leads to this machine ({_shown(allowed)})"
+                raise UsageError(what, hint="leave one of the two out, or have the server inside take another port")
 
 
 def need_entries(policy: Policy) -> Policy:

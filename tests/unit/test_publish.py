@@ -139,7 +139,7 @@ def test_a_port_that_leads_out_again_is_not_published(tmp_path: Path) -> None:
     code, shown, errors = aisb(tmp_path, "--publish", "8080", "--allow", "a.test,host:8080", "--print-policy")
 
     assert (code, shown) == (2, "")
-    assert "--publish 8080:8080: port 8080 of this sandbox leads to this machine (--allow 'host:8080')" in errors
+    assert "--publish 8080:8080: port 8080 inside leads to this machine (--allow 'host:8080')" in errors
     assert aisb(tmp_path, "--publish", "8080:80", "--allow", "host:8080", "--print-policy")[0] == 0
 
 
