@@ -268,10 +268,11 @@ def test_the_port_is_closed_when_the_run_ends_and_can_be_had_again_at_once(sessi
     """Though its last clients have left something behind."""
     with serve("127.0.0.1") as server:
         item = Published(free_port(), server.getsockname()[1])
-        with host_doors(session, (), (item,)), sandbox(session), dial(item.host):
+        with host_doors(session, (), (item,)), sandbox(session), dial(item.host) as client:
             peer, _ = server.accept()
-        with peer:
-            assert is_turned_away(peer)
+            # Whoever ends first has the port for a minute more.
+            peer.close()
+            assert is_turned_away(client)
         with pytest.raises(ConnectionRefusedError):
             dial(item.host)
         (tmp_path / "second/run").mkdir(parents=True)
@@ -422,6 +423,7 @@ def test_an_answer_that_is_no_yes_ends_it(rig: Rig, room: guests.Room, answer: b
     if not answer:
         offer.shutdown(socket.SHUT_WR)
     rig.turn(lambda: room.guests == 0)
+    assert room.guests == 0
     assert is_turned_away(client)
     offer.close()
     client.close()
