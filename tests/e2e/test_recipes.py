@@ -76,7 +76,7 @@ aisb() { command aisb -q "$@" 2>&1 | grep -o 'new branch.*HEAD'; }
 """
 SERVED = """
 echo from inside >index.html
-aisb() { command aisb -q "$@" >/dev/null; }
+aisb() { [ "$1" = stop ] || set -- -q "$@"; command aisb "$@" >/dev/null; }
 """
 MONO = """
 mkdir -p ~/src/mono/services/web ~/src/mono/libraries; cd ~/src/mono; git init -q -b main
