@@ -45,6 +45,7 @@ def flood(door, canary):
         held.append(socket.socket(socket.AF_UNIX)); held[-1].setblocking(False); held[-1].connect(door)
     said = ["done"]
     while said == ["done"] and len(held) < 10000: said = [tried(connect)]
+    open("full", "w").close(); wait_for("looked")
     for client in held: tried(lambda: client.send(b"+CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % canary * 50))
     said.append(tried(lambda: os.unlink(door)))
     said.append(tried(lambda: socket.socket(socket.AF_UNIX).bind("/run/aisb/p/1")))
@@ -130,9 +131,10 @@ report["many"] = results == [True] * 50
 open("go", "w").close(); wait_for("come")
 report["late"] = get(LATE)
 (helper,) = helpers(V4)
-open("flood", "w").close(); wait_for("flooded")
-report["flooded"] = open("flooded").read()
+open("flood", "w").close(); wait_for("full")
 report["few"] = until(lambda: len(os.listdir(f"/proc/{helper}/fd")) < 80)
+open("looked", "w").close(); wait_for("flooded")
+report["flooded"] = open("flooded").read()
 report["beside"] = get(V4)
 open("enough", "w").close()
 report["afterwards"] = until(lambda: is_served(ECHO))
