@@ -185,6 +185,12 @@ def finds_nobody(port: int) -> bool:
         return True
 
 
+def answer(peer: socket.socket) -> None:
+    """A server's side of one client: three bytes, the other way round."""
+    peer.settimeout(SECONDS)
+    peer.sendall(peer.recv(3, socket.MSG_WAITALL)[::-1])
+
+
 def read_all(peer: socket.socket) -> bytes:
     data = bytearray()
     while piece := peer.recv(1 << 16):
@@ -257,11 +263,16 @@ def test_many_clients_at_once_are_each_served(session: Session) -> None:
         peers = [stack.enter_context(server.accept()[0]) for _ in range(len(silent) + len(clients))]
         for number, client in enumerate(clients):
             client.sendall(b"%03d" % number)
-        for peer in peers[len(silent) :]:
-            peer.settimeout(SECONDS)
-            peer.sendall(peer.recv(3, socket.MSG_WAITALL)[::-1])
+        # Whose turn it is when is chance.
+        speakers = [threading.Thread(target=answer, args=(peer,)) for peer in peers]
+        for speaker in speakers:
+            speaker.start()
         heard = [client.recv(3, socket.MSG_WAITALL) for client in clients]
         assert heard == [(b"%03d" % number)[::-1] for number in range(len(clients))]
+        for client in silent:
+            client.close()
+        for speaker in speakers:
+            speaker.join()
 
 
 def test_the_port_is_closed_when_the_run_ends_and_can_be_had_again_at_once(session: Session, tmp_path: Path) -> None:
