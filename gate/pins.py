@@ -1,5 +1,6 @@
 """
-In the relay's place where a sandbox has no gate: answers questions for names from a table, and does nothing else.
+In the relay's place where a sandbox has no gate: answers questions for names from a table, leads
+clients of published ports in, and does nothing else.
 
 The names were looked up on the host before the sandbox began. The network rules open their addresses and bring every
 question here, whatever resolver it was meant for.
@@ -12,7 +13,7 @@ import sys
 
 from gate.loop import Loop
 from gate.names import Names
-from gate.relay import DNS_PORT, Relay, bind, close_inherited, go_to_background, most_clients
+from gate.relay import DNS_PORT, Relay, bind, close_inherited, go_to_background, lead_in, most_clients
 from gate.resolver import PinnedResolver, serve_packets
 
 # A name and its addresses a line, separated by blanks.
@@ -52,4 +53,5 @@ def main() -> None:
         relay.serve_questions(socket)
     for socket in packets:
         serve_packets(loop, socket, resolver)
+    lead_in(loop)
     loop.run()

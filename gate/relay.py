@@ -33,6 +33,8 @@ GATE = "/run/aisb/gate/gate.sock"
 # One port a line: what is the host's, and reached on this sandbox's localhost too. Not there where none is.
 HOST_PORTS = "/run/aisb/host-ports"
 HOST_NAME = "host.aisb.internal"
+# Not there where nothing is published.
+PUBLISHED = "/run/aisb/p"
 EXPLICIT_PORT = 3128
 TRANSPARENT_PORT = 3129
 DNS_PORT = 3130
@@ -303,6 +305,14 @@ def host_ports() -> list[int]:
     return [port for port in ports if port not in (EXPLICIT_PORT, TRANSPARENT_PORT, DNS_PORT)]
 
 
+def lead_in(loop: Loop) -> None:
+    """Lead clients of the host's published ports to the servers of this sandbox, in the few that have such ports."""
+    if os.path.isdir(PUBLISHED):
+        from gate.offers import serve
+
+        serve(loop, PUBLISHED)
+
+
 def has_v6() -> bool:
     """Whether this network namespace has an IPv6 address at all."""
     try:
@@ -374,4 +384,5 @@ def main() -> None:
         relay.serve_questions(socket)
     for socket in packets:
         serve_packets(loop, socket, resolver)
+    lead_in(loop)
     loop.run()

@@ -122,6 +122,10 @@ HOW: dict[str, dict[str, How]] = {
         "aisb --harness claude --allow exact:llm.example.com --env ANTHROPIC_BASE_URL --inject "
         "ANTHROPIC_API_KEY@llm.example.com:X-Api-Key -p 'fix the tests'": PREVIEW,
         "aisb --allow host:11434 -- curl -sS http://localhost:11434/v1/models": _RECIPES,
+        "aisb --publish 3000 --allow api.example.com -- npm run dev": PREVIEW,
+        "aisb --detach --publish 8080:3000 --net none -- python3 -m http.server --bind 127.0.0.1 3000": _RECIPES,
+        "curl -sS --retry 9 --retry-all-errors http://127.0.0.1:8080/": _RECIPES,
+        "aisb stop": _RECIPES,
         "export NPM_TOKEN=$(cat ~/token)": _RECIPES,
         "aisb --allow exact:packages.example.com --inject NPM_TOKEN@packages.example.com -- npm ci": _RECIPES,
         "aisb init": AS_IT_IS,

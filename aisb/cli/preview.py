@@ -142,6 +142,7 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes], harness: str) 
         files=files,
         gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),
         has_login=bool(gate_plan.login),
+        publish=job.publish,
         sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)), shield)),
         variables=[os.fsdecode(name) for name in command_environment_of(plan, variables, harness)],
     )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aisb.cli.splitter import Split
     from aisb.domain.inject_flag import Injected
     from aisb.domain.mounts import MountWish
+    from aisb.domain.publish import Published
 
 # Not podman's own modes (host, container:ID, ns:PATH), which are no networks to join.
 _NETWORK = re.compile(r"(?!(?:host|none|private|bridge|pasta|slirp4netns)$)[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
@@ -147,6 +148,7 @@ def read_request(
         no_gate=no_gate,
         limits=limits.limits,
         injections=_injections(added(layers, "inject"), scalars[NET]),
+        publish=_published(added(layers, "publish")),
     )
     harness = _harness(split, settings, wanted.harness)
     if no_gate:
@@ -219,6 +221,15 @@ def _injections(settings: Sequence[Setting], net: Setting) -> tuple[Injected, ..
                 f"{item.origin} {item.text()} has no meaning under {_mode(net)}: there is no gate", hint=way
             )
     return ()
+
+
+def _published(settings: Sequence[Setting]) -> tuple[Published, ...]:
+    if not settings:
+        return ()
+    # A start without them need not know how they are written.
+    from aisb.domain.publish import parse_published
+
+    return parse_published(settings)
 
 
 def _given(settings: Sequence[Setting], filed: Sequence[Given]) -> tuple[Given, ...]:

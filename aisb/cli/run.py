@@ -23,6 +23,7 @@ from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
 from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
+from aisb.effects.host_ports import need_free_ports
 from aisb.effects.imports import need_own_imports_here
 from aisb.effects.plan import forget_images, images_of
 from aisb.effects.process import SystemRunner, TracingRunner
@@ -46,7 +47,15 @@ from aisb.effects.workshop import Workshop
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, policy_target
 from aisb.render.identity import command_environment
-from aisb.render.lines import StartView, learn_lines, limit_lines, no_gate_lines, start_lines, timing_lines
+from aisb.render.lines import (
+    StartView,
+    learn_lines,
+    limit_lines,
+    no_gate_lines,
+    published_lines,
+    start_lines,
+    timing_lines,
+)
 from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
@@ -123,6 +132,7 @@ def run(
     need_own_imports_here("")
     need_ordinary_user()
     need_own_home(os.environ)
+    need_free_ports(asked.wanted.publish)
     where = directories(os.environ)
     project = resolve_project(asked.project, os.environ, where)
     need_own_imports_here(project)
@@ -456,6 +466,7 @@ def job_of(
         limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
         timeout_seconds=request.timeout_seconds,
         target=target_of(request, place.project),
+        publish=request.wanted.publish,
     )
 
 
@@ -593,6 +604,8 @@ def _say_start(job: Job, named: str, plan: Plan, gate: Gate | None, *, quiet: bo
     if not quiet or plan.net in (FULL, PINNED):
         say(reachable)
     for line in no_gate_lines() if plan.net == PINNED else ():
+        say(line)
+    for line in () if quiet else published_lines(job.publish):
         say(line)
     for note in () if quiet else plan.notes:
         say(note)

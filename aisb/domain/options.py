@@ -90,6 +90,13 @@ OPTIONS = (
     ),
     Option("proxy-auth", VALUE, "VAR", "the variable that holds user:password for it", NETWORK, _ANYWHERE),
     Option("no-gate", FLAG, "", "no gate: names pinned to their addresses, any site at these open", NETWORK, _ANYWHERE),
+    Option(
+        "publish",
+        LIST,
+        "[HOST:]PORT",
+        "reach a server inside at this machine's 127.0.0.1:HOST (8080:3000, or 3000 for both); adds up",
+        NETWORK,
+    ),
     Option("gate-idle", VALUE, "SECONDS", "how long a gate without a run stays (600)", NETWORK, _ANYWHERE),
     Option(
         "env",

@@ -13,7 +13,7 @@ from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from aisb.domain.entries import parse_entries
-from aisb.domain.entry_kinds import Entry, PresetEntry
+from aisb.domain.entry_kinds import Entry, HostPortEntry, PresetEntry
 from aisb.domain.gather import gather
 from aisb.domain.net import ALLOW, PINNED
 from aisb.domain.no_gate import closed_parts, kept_alone, refuse_rules
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aisb.domain.limits import Limit
     from aisb.domain.names import NameEntry
     from aisb.domain.presets import Registries
+    from aisb.domain.publish import Published
 
 _FLAG = "--allow"
 _PROXY = "--proxy"
@@ -72,6 +73,8 @@ class Policy:
     proxy_auth: str = ""
     # Names are pinned to addresses, and nobody reads what goes there.
     no_gate: bool = False
+    # What of the sandbox can be reached from this machine. Its gate knows nothing of it.
+    publish: tuple[Published, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -165,12 +168,23 @@ def _parse_sourced(argument: str, origin: str) -> list[Entry]:
         raise UsageError(f"{origin}: {error.message.removeprefix(_FLAG).strip()}", error.hint) from error
 
 
+def _refuse_a_circle(policy: Policy) -> None:
+    """A port inside that leads to this machine is no server's: a client of it would come back, again and again."""
+    for item in policy.publish:
+        for allowed in policy.allow:
+            if isinstance(allowed.entry, HostPortEntry) and allowed.entry.port == item.port:
+                what = f"--publish {item.text()}: port {item.port} inside leads to this machine ({_shown(allowed)})"
+                raise UsageError(what, hint="leave one of the two out, or have the server inside take another port")
+
+
 def need_entries(policy: Policy) -> Policy:
     """
     The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for.
 
-    So are rules behind a proxy that is spoken to in TLS: squid opens no TLS inside of TLS.
+    So are rules behind a proxy that is spoken to in TLS: squid opens no TLS inside of TLS. And so is a port that would
+    lead in and out again.
     """
+    _refuse_a_circle(policy)
     if policy.proxy.startswith("https://") and policy.egress.rules:
         raise UsageError(
             f"{policy.origins.get('proxy', _PROXY)} {policy.proxy}: the gate cannot read the requests to "

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aisb.domain.inject_flag import Injected
     from aisb.domain.layers import Setting
     from aisb.domain.limits import Limit
+    from aisb.domain.publish import Published
 
 
 class Wanted(NamedTuple):
@@ -18,6 +19,7 @@ class Wanted(NamedTuple):
     `learn` is the verb's: nothing else can ask for it. `proxy` is a URL, and `proxy_auth` the name of a variable: its
     value is no part of a plan. `limits` are the caps, each with where it was written; `injections`
     say which variable goes where, and hold no value. `harness` is the agent that the image holds.
+    `publish` are ports of the loopback that lead inside: the command line's alone.
     """
 
     net: str
@@ -38,6 +40,7 @@ class Wanted(NamedTuple):
     harness: str = PI
     node_line: str = ""
     customize: str = ""
+    publish: tuple[Published, ...] = ()
 
     def packages(self) -> tuple[str, ...]:
         """The packages to install, as they were written."""

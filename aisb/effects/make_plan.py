@@ -75,6 +75,7 @@ def read_policy(question: Question) -> Policy:
         proxy=wanted.proxy,
         proxy_auth=wanted.proxy_auth,
         no_gate=wanted.no_gate,
+        publish=wanted.publish,
     )
     return without_gate(policy)
 

@@ -14,7 +14,7 @@ from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
@@ -50,12 +50,13 @@ class Recorded(NamedTuple):
         return f"{self.directory}/{AUDIT}"
 
 
-def about(run: str, project: str, command: str = "") -> str:
-    """What is remembered of a run besides its decisions; of the command its first word."""
+def about(run: str, project: str, command: str = "", publish: Sequence[str] = ()) -> str:
+    """What is remembered of a run besides its decisions; of the command its first word. `publish`: HOST:PORT."""
     # To the millisecond: of two that began in one second the later one is the last.
     now = time.time()
     started = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
-    return json.dumps({"run": run, "project": project, "started": started, "command": command}) + "\n"
+    known = {"run": run, "project": project, "started": started, "command": command}
+    return json.dumps(known | ({"publish": list(publish)} if publish else {})) + "\n"
 
 
 def keep_record(session: Session, state: str) -> Kept:
@@ -151,12 +152,22 @@ def _names(directory: str) -> list[str]:
 
 def about_of(session: Session) -> dict[str, str]:
     """What is remembered of a run that goes on."""
+    known = _known_of(session)
+    return {"run": session.run, **{key: str(known.get(key, "")) for key in ("project", "started", "command")}}
+
+
+def published_of(session: Session) -> list[str]:
+    """The ports that a run publishes, as HOST:PORT."""
+    found = _known_of(session).get("publish")
+    return [str(item) for item in found] if isinstance(found, list) else []
+
+
+def _known_of(session: Session) -> dict[str, object]:
     try:
         found = json.loads(read_if_there(f"{session.path}/{ABOUT}") or b"{}")
     except ValueError:
         found = {}
-    known = found if isinstance(found, dict) else {}
-    return {"run": session.run, **{key: str(known.get(key, "")) for key in ("project", "started", "command")}}
+    return found if isinstance(found, dict) else {}
 
 
 def _recorded(run: str, directory: str, session: Session | None) -> Recorded:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from aisb.domain.limits import Limit
+    from aisb.domain.publish import Published
     from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
@@ -119,6 +120,8 @@ class Job(NamedTuple):
     target: str = PROJECT_TARGET
     # Who speaks with the command, in the place of our stdin and stdout.
     service: Service | None = None
+    # What of the sandbox can be reached from this machine.
+    publish: tuple[Published, ...] = ()
     # Who is to be told the run's id when its command begins.
     on_begin: Callable[[str], None] | None = None
 
@@ -194,7 +197,7 @@ def run_job(
         with held(), guardian(Measures(kill, remove, last)) as descriptor:
             files = plan.session_files | run_files(job, session, plan.net, guard.shield)
             open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, session.run, guard.shield))
-            with host_doors(session, plan.host_ports):
+            with host_doors(session, plan.host_ports, job.publish):
                 with let_through():
                     need_own_covers(covered_sources(job, guard.shield), session, job.directories.runtime)
                     if gate:
@@ -394,7 +397,7 @@ def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
     roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
     command = "serve" if job.service else job.command[0]
     origins = {ORIGINS: plan.origins} if plan.origins else {}
-    return roots | {ABOUT: about(run, job.project, command)} | origins
+    return roots | {ABOUT: about(run, job.project, command, [item.text() for item in job.publish])} | origins
 
 
 def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from aisb.effects.process import Command, run_json
-from aisb.effects.records import about_of
+from aisb.effects.records import about_of, published_of
 from aisb.effects.state import read_if_there
 from aisb.render.argv import container_name
 
@@ -37,6 +37,7 @@ def state_of(session: Session, podman: str, runner: Runner) -> dict[str, Any]:
         "net": mode,
         "gate": os.path.basename(gate) if os.path.basename(os.path.dirname(gate)) == "g" else None,
         "policy": policy,
+        "publish": published_of(session),
         "cwd": (found.get("Config") or {}).get("WorkingDir", ""),
         "mounts": [_mount(item) for item in found.get("Mounts") or ()],
         "limits": {key: limits.get(theirs) or 0 for key, theirs in _LIMITS.items()},

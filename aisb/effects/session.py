@@ -44,6 +44,11 @@ class Session(NamedTuple):
         return f"{self.path}/h"
 
     @property
+    def published(self) -> str:
+        """Where we listen for the sandbox, a socket for each published port; read-only in it, as all of `files`."""
+        return f"{self.files}/p"
+
+    @property
     def sockets(self) -> str:
         """Mounted read-only at /run/aisb/gate; the gate makes the socket in it."""
         return f"{self.path}/s"

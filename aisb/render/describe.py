@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from aisb.domain.publish import Published
+
 
 def dry_run_lines(
     *,
@@ -16,10 +18,12 @@ def dry_run_lines(
     sandbox: tuple[str, ...],
     variables: Iterable[str],
     has_login: bool = False,
+    publish: Iterable[Published] = (),
 ) -> list[str]:
     """Shell lines and comments. Values of variables are never among them."""
     return [
         *(f"# rendered: {name}" for name in files),
+        *(f"# beside it: a process that leads 127.0.0.1:{item.host} to port {item.port} inside" for item in publish),
         *(["# descriptor 4: user and password for the proxy"] if gate and has_login else []),
         *(
             [f"{_shown(gate)} 3>&1{' 4<login' if has_login else ''}", "# ... and wait until it says: ready"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import parents_of
 from aisb.domain.net import PINNED
+from aisb.domain.publish import ADDRESS
 from aisb.domain.rules import BELOW, EXACT, SENTENCES, NameEntry
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def policy_pairs(policy: Policy, files: Files = NO_FILES) -> dict[str, str]:
     pairs |= _numbered("limit", ((f"{limit.name} {limit.value}", limit.origin) for limit in policy.limits))
     pairs |= _numbered("mount", files.mounts)
     pairs |= _numbered("protect", files.protected, "how")
+    pairs |= _numbered("publish", ((f"{ADDRESS}:{item.text()}", "--publish") for item in policy.publish))
     pairs |= {f"mask.{index}": path for index, path in enumerate(files.masked)}
     pairs |= _numbered("pi.token", files.tokens, "for")
     return {key: pairs[key] for key in sorted(pairs, key=_natural)}

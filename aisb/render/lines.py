@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aisb.domain.limits import Limit
+    from aisb.domain.publish import Published
 
 _HITS = {
     MEMORY: "a program of the sandbox was killed: its memory was used up",
@@ -77,6 +78,11 @@ def no_gate_lines() -> tuple[str, ...]:
         "WARNING: each name was looked up once and means itself alone; no other name resolves, nor what is below it",
         "WARNING: any site at their addresses is open (of a CDN, all of it), TLS or not; a name that moves is lost",
     )
+
+
+def published_lines(publish: Iterable[Published]) -> tuple[str, ...]:
+    """What of the sandbox can be reached from this machine."""
+    return tuple(f"127.0.0.1:{item.host} of this machine leads to port {item.port} inside" for item in publish)
 
 
 def learn_lines(*, proxied: bool = False) -> tuple[str, ...]:

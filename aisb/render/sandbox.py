@@ -23,6 +23,8 @@ LAUNCHER_MODULE = "gate.launcher"
 RELAY_MODULE = "gate.relay"
 # What answers questions for names where there is no gate.
 PINS_MODULE = "gate.pins"
+# What leads clients of published ports in where there is no relay at all.
+OFFERS_MODULE = "gate.offers"
 
 # Where the relay listens; gate/relay.py and gate/names.py hold the same numbers, and a test compares them.
 TRANSPARENT_PORT = 3129
@@ -107,6 +109,7 @@ class EntrypointView(NamedTuple):
     command_uid: int = COMMAND_UID
     relay_module: str = RELAY_MODULE
     pins_module: str = PINS_MODULE
+    offers_module: str = OFFERS_MODULE
     launcher_module: str = LAUNCHER_MODULE
 
 

@@ -109,6 +109,7 @@ def answers_schema() -> Schema:
             pid=number,
             gate={"type": ["string", "null"]},
             policy={"type": ["object", "null"]},
+            publish=_list(text),
             mounts=_list(_record(source=text, target=text, readOnly=yes_or_no)),
             limits=_record(memory=number, nanoCpus=number, pids=number),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 import tarfile
 from typing import TYPE_CHECKING
@@ -31,9 +32,9 @@ def section(title: str, prepare: str, then: str = "") -> str:
     """A recipe in a directory of its own, between what it takes to be there and a look at what came of it."""
     typed = "\n".join(lines_of(RECIPES, title, "recipes: the_recipes_do_what_they_say"))
     assert typed
-    name = title.replace(" ", "-")
+    name = re.sub(r"\W+", "-", title)
     # A line that fails ends the whole script.
-    return f"echo '# {title}'; mkdir ~/{name}; cd ~/{name}\n(set -eu\n{prepare}\n{typed}\n{then}\n) || exit 1\n"
+    return f'echo "# {title}"; mkdir ~/{name}; cd ~/{name}\n(set -eu\n{prepare}\n{typed}\n{then}\n) || exit 1\n'
 
 
 def package() -> bytes:
@@ -73,6 +74,10 @@ git init -q -b "$BRANCH"; git config user.name a; git config user.email a@a.test
 git commit -q --allow-empty -m first; git remote add origin https://git.example.com/private.git
 aisb() { command aisb -q "$@" 2>&1 | grep -o 'new branch.*HEAD'; }
 """
+SERVED = """
+echo from inside >index.html
+aisb() { [ "$1" = stop ] || set -- -q "$@"; command aisb "$@" >/dev/null; }
+"""
 MONO = """
 mkdir -p ~/src/mono/services/web ~/src/mono/libraries; cd ~/src/mono; git init -q -b main
 touch services/web/old libraries/shared; git add .; git -c user.name=a -c user.email=a@a.test commit -q -m first
@@ -82,7 +87,7 @@ aisb() { command aisb -q "$@"; }
 
 
 def test_the_recipes_do_what_they_say(lab: Lab) -> None:
-    """A model of this machine, registries, a push, a monorepo, no network: each says what it should, and no secret is inside."""
+    """A model of this machine, a server for it, registries, a push, a monorepo, no network: each says what it should, and no secret is inside."""
     token = f"tok_{secrets.token_hex(16)}-accepted"
     shown = lab.run("aisb policy presets npm").text.splitlines()
     (registry,) = [line.removeprefix("npm.0=exact:") for line in shown if line.startswith("npm.0=")]
@@ -95,6 +100,7 @@ def test_the_recipes_do_what_they_say(lab: Lab) -> None:
         result = lab.run(
             "cat >~/token\n"
             + section("A model on this machine", quiet)
+            + section("A dev server, in this machine's browser", SERVED)
             + section("A private registry", LOCK)
             + section("git push without SSH", REPOSITORY)
             + section("A monorepo", MONO)
@@ -107,6 +113,8 @@ def test_the_recipes_do_what_they_say(lab: Lab) -> None:
     assert result.text.splitlines() == [
         "# A model on this machine",
         "asked",
+        "# A dev server, in this machine's browser",
+        "from inside",
         "# A private registry",
         "some",
         "some",

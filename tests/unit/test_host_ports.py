@@ -12,7 +12,7 @@ import pytest
 from aisb.effects.host_ports import forwarder_argv, host_doors
 from aisb.effects.session import Session
 from gate.host_call import HostCall
-from gate.host_ports import NOBODY, REACHED
+from gate.loopback import NOBODY, REACHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -115,7 +115,9 @@ def test_what_a_run_is_comes_of_its_files_and_of_podman(tmp_path: Path) -> None:
     """What aisb remembers, and the container as it is; of values that were given nothing."""
     files = {"mode": "allow\n", "policy.json": '{"names": []}'}
     parent = tmp_path / "g/0a1b2c/r"
-    session = open_session(str(parent), "1a2b3c4d", files, "{}", {"run.json": about("1a2b3c4d", "/p", "serve")})
+    session = open_session(
+        str(parent), "1a2b3c4d", files, "{}", {"run.json": about("1a2b3c4d", "/p", "serve", ["8080:80"])}
+    )
     found = {
         "ImageName": "localhost/aisb:1",
         "State": {"Status": "running", "Pid": 7},
@@ -134,7 +136,7 @@ def test_what_a_run_is_comes_of_its_files_and_of_podman(tmp_path: Path) -> None:
     assert state.pop("started").startswith("20")
     assert state == {
         "run": "1a2b3c4d", "project": "/p", "command": "serve", "container": "aisb-run-1a2b3c4d", "image": "localhost/aisb:1",
-        "state": "running", "pid": 7, "net": "allow", "gate": "0a1b2c", "policy": {"names": []}, "cwd": "/p",
+        "state": "running", "pid": 7, "net": "allow", "gate": "0a1b2c", "policy": {"names": []}, "cwd": "/p", "publish": ["8080:80"],
         "mounts": [
             {"source": "/p", "target": "/p", "readOnly": False},
             {"source": "home", "target": "/home/sandbox", "readOnly": True},
