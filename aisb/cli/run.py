@@ -456,6 +456,7 @@ def job_of(
         limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
         timeout_seconds=request.timeout_seconds,
         target=target_of(request, place.project),
+        keep=request.keep,
     )
 
 
