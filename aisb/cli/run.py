@@ -286,7 +286,11 @@ def _need_secrets_outside(job: Job, shield: Shield) -> None:
 def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
     """What a start says besides its first two lines."""
     missing = [f"note: {unkept.sentence()}"] if unkept.names else []
-    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target)]
+    return [*missing, *notes, *_shield_lines(job, shield)]
+
+
+def _shield_lines(job: Job, shield: Shield) -> list[str]:
+    return shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target, shield.in_vain)
 
 
 def _with_injections(

@@ -39,7 +39,7 @@ WITHOUT_SIZES = r"sed -E 's/, [0-9.]+ k?B//'"
 
 def cleaned(lab: Lab, *flags: str) -> tuple[list[str], list[str]]:
     """What clean says, and what is left."""
-    lines = [f"aisb clean {flag} >~/said || exit; cat ~/said | {WITHOUT_SIZES}" for flag in flags]
+    lines = [f"aisb clean {flag} >~/said 2>&1 || exit; cat ~/said | {WITHOUT_SIZES}" for flag in flags]
     result = lab.run("\n".join([STORE, *lines, "echo --", LEFT, "echo --"]))
     assert result.code == 0, result.text + result.errors
     said, left, _ = result.text.split("--\n")
@@ -84,7 +84,10 @@ def test_all_images_and_homes_go_but_what_is_in_use_and_what_is_not_ours(lab: La
 
 
 def test_a_pattern_chooses_homes_and_nothing_else(lab: Lab) -> None:
-    _, left = cleaned(lab, "--volume 'postgres*'", "--volume '*a-0*'")
+    said, left = cleaned(lab, "--volume 'postgres*'", "--volume '*a-0*'")
+
+    none = "aisb: no home that is not in use has a name like 'postgres*'; all of them: aisb clean --volumes --dry-run"
+    assert [line for line in said if line.startswith("aisb: ")] == [none]
 
     assert {"postgres", "aisb-home-b-012345", "aisb-home-c-012345"} <= set(left)
     assert "aisb-home-a-012345" not in left
