@@ -389,7 +389,9 @@ def deny(
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def clean(
-    everything: bool = typer.Option(False, "--all", help="all images that are not in use, not only older ones"),
+    everything: bool = typer.Option(
+        False, "--all", help="all images that are not in use, not only older ones; and idle gates"
+    ),
     volumes: bool = typer.Option(False, "--volumes", help="also the homes of projects, with what agents keep there"),
     volume: str = typer.Option("", metavar="GLOB", help="also the homes of that name: 'aisb-home-web-*'"),
     dry_run: bool = typer.Option(False, "--dry-run", help="say what would go, and leave it"),

@@ -14,7 +14,8 @@ Where TERMINAL is set, aisb has a terminal of its own. With WITH=guard its guard
 file `hold` is run at the moment, one in `release` after the kill, and one in `gone` when the sandbox's last process
 has ended; with THEN the kill comes at another moment after `hold`. Prints JSON: whether the sandbox was there at the
 kill, seconds from the kill (or the end of `release`) to the end of its last process, what is left of the run after
-all, how the next run ended, and whether the terminal is as it was.
+all, how the next run ended (its flags are in AGAIN), and whether the terminal is as it was.
+With RECORDS also whose the exit code is on the record of each run before that one, and what podman was asked.
 """
 
 from __future__ import annotations
@@ -161,6 +162,17 @@ def containers(runs: set[str]) -> list[str]:
     return sorted({f"aisb-run-{run}" for run in runs}.intersection(done.stdout.decode().split()))
 
 
+def records() -> list[str]:
+    """Whose the exit code of each run of this home is, as its record has it."""
+    paths = glob.glob(os.path.expanduser("~/.local/state/ai-sandbox/runs/*/run.json"))
+    return sorted(json.loads(read(path))["by"] for path in paths)
+
+
+def asked() -> list[str]:
+    """What podman was asked so far."""
+    return sorted(set(read(os.path.expanduser("~/asked")).decode().splitlines()))
+
+
 def main() -> None:
     """Once."""
     before = run_ids()
@@ -181,11 +193,14 @@ def main() -> None:
         shell("release")
         killed = time.monotonic()
     seconds, left = watch(killed, runs | (run_ids() - before))
-    again = subprocess.run(("aisb", "-q", "--net", "none", "--", "true"), check=False).returncode
+    more = {"records": records(), "asked": asked()} if "RECORDS" in os.environ else {}
+    flags = os.environ.get("AGAIN", "--net none").split()
+    again = subprocess.run(("aisb", "-q", *flags, "--", "true"), check=False).returncode
     left = left or sorted(runs & run_ids())
     kept = state is None or termios.tcgetattr(terminal) == state
     was_there = any(item.inside for item in found)
-    print(json.dumps({"was there": was_there, "seconds": seconds, "left": left, "again": again, "terminal": kept}))
+    found_so = {"was there": was_there, "seconds": seconds, "left": left, "again": again, "terminal": kept}
+    print(json.dumps(found_so | more))
 
 
 if __name__ == "__main__":
