@@ -8,6 +8,7 @@ Runs on a host, as the account, in a project: kill -9 of aisb at a moment of a r
              podman    as soon as it has made the container's monitor
              inside    as soon as a process of the sandbox is there
              ended     as soon as podman has ended
+             recorded  as soon as the run's record says how it ended
              NAME      when there is a file of that name
 
 Where TERMINAL is set, aisb has a terminal of its own. With WITH=guard its guardian is killed too. A command in the
@@ -108,6 +109,8 @@ def has_come(moment: str, found: list[Process]) -> bool:
         return any(item.inside for item in found)
     if moment == "ended":
         return not podmans
+    if moment == "recorded":
+        return bool({"command", "signal"}.intersection(records()))
     return os.path.exists(moment)
 
 
@@ -158,7 +161,8 @@ def directories(runs: set[str]) -> list[str]:
 
 def containers(runs: set[str]) -> list[str]:
     """The run's container, in whatever state."""
-    done = subprocess.run(("podman", "ps", "-a", "--format", "{{.Names}}"), capture_output=True, check=True)
+    # Past whatever stands in podman's place for aisb.
+    done = subprocess.run(("/usr/bin/podman", "ps", "-a", "--format", "{{.Names}}"), capture_output=True, check=True)
     return sorted({f"aisb-run-{run}" for run in runs}.intersection(done.stdout.decode().split()))
 
 
@@ -178,12 +182,11 @@ def main() -> None:
     before = run_ids()
     aisb, terminal = start()
     state = termios.tcgetattr(terminal) if terminal >= 0 else None
-    wait_for(sys.argv[1], before)
+    found = wait_for(sys.argv[1], before)
     shell("hold")
     if "THEN" in os.environ:
-        wait_for(os.environ["THEN"], before)
+        found = wait_for(os.environ["THEN"], before)
     runs = run_ids() - before
-    found = processes(runs)
     for pid in victims(aisb, found):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
