@@ -24,7 +24,12 @@ _TROUBLE = re.compile(
 )
 _WELL = frozenset({"bridge: ready"})
 # Of what squid says when all is well, the lines that have such a word.
-_SAID_WELL = ("No cache_dir stores are configured", "Not currently OK to rewrite swap log")
+_SAID_WELL = (
+    "No cache_dir stores are configured",
+    "Not currently OK to rewrite swap log",
+    # It is started without root, and asks whether it has it.
+    "WARNING: no_suid: setuid(0): (1) Operation not permitted",
+)
 _ENTRIES = ("addresses", "host_ports", "names", "rules")
 
 
@@ -48,7 +53,14 @@ class GateSeen(NamedTuple):
 
 def troubles(log: str) -> list[str]:
     """The lines of a gate's log that are about something that went wrong."""
-    return [line for line in log.splitlines() if line.strip() and _is_trouble(line)]
+    found = []
+    is_trouble = False
+    for line in log.splitlines():
+        # What is indented goes on with what was said before it.
+        is_trouble = is_trouble if line.startswith((" ", "\t")) else _is_trouble(line)
+        if is_trouble and line.strip():
+            found.append(line)
+    return found
 
 
 def _is_trouble(line: str) -> bool:

@@ -50,11 +50,15 @@ class RunRecord:
         return record_text(self._fields)
 
     def begin(self) -> None:
-        """Where it cannot be written now, its end is another chance."""
-        with suppress(OSError):
+        """Where it cannot be written now its end is another chance, and the last room on a disk is left to the run."""
+        try:
             make_private(self._directory)
-            _replace(f"{self._directory}/{POLICY}", self._policy)
             self._write()
+            _replace(f"{self._directory}/{POLICY}", self._policy)
+        except OSError:
+            for remove, path in ((os.unlink, f"{self._directory}/{ABOUT}"), (os.rmdir, self._directory)):
+                with suppress(OSError):
+                    remove(path)
 
     def end(self, end: End) -> None:
         """Say how the run ended."""

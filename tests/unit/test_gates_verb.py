@@ -156,10 +156,12 @@ WELL = """
 2026/03/01 11:00:00| Processing Configuration File: /run/aisb/conf/squid.conf (depth 0)
 2026/03/01 11:00:00| Created PID file (/run/squid/squid.pid)
 2026/03/01 11:00:00 kid1| Starting Squid Cache version 6.13 for x86_64-pc-linux-gnu...
+2026/03/01 11:00:00 kid1| WARNING: no_suid: setuid(0): (1) Operation not permitted
 2026/03/01 11:00:00 kid1| With 16384 file descriptors available
 2026/03/01 11:00:00| Adding nameserver 203.0.113.53 from /etc/resolv.conf
 2026/03/01 11:00:00| helperOpenServers: Starting 1/1 'python3' processes
 2026/03/01 11:00:00| Accepting SSL bumped HTTP Socket connections at conn9 local=127.0.0.1:3129 remote=[::] FD 15 flags=9
+    listening port: tls
 bridge: ready
 
 2026/03/01 11:00:05| Reconfiguring Squid Cache (version 6.13)...
@@ -171,6 +173,7 @@ ILL = """\
 2026/03/01 11:00:08| Detected DEAD Parent: up
 gate: not used as a name server: fe80::1%eth0
 Traceback (most recent call last):
+  File "/usr/libexec/aisb/gate/bridge.py", line 1, in main
 bridge: the gate ends: squid has ended
 2026/03/01 11:00:09 a line of something else
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -174,6 +175,21 @@ def test_a_record_that_cannot_be_written_costs_no_run(tmp_path: Path) -> None:
     record = begun(tmp_path)
     record.end(End(0, COMMAND, ""))
     assert (bool(record.fault), (tmp_path / "mine").read_text()) == (True, "mine")
+
+
+def test_what_cannot_be_written_whole_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that needs the last of it at its start has it."""
+    replace = os.replace
+
+    def full(source: str, target: str) -> None:
+        if target.endswith(POLICY):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    begun(tmp_path).begin()
+
+    assert os.listdir(f"{tmp_path}/state/runs") == []
 
 
 def test_killed_while_it_writes_the_old_record_is_there_whole(tmp_path: Path) -> None:
