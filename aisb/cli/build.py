@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aisb.cli.images import images_meant
 from aisb.cli.output import answer
+from aisb.domain.answers import answer_text
 from aisb.effects.build import build_images
 from aisb.effects.registries import registries_of
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from aisb.cli.images import ImageFlags
 
 
-def build_verb(flags: ImageFlags, *, refresh_base: bool, no_cache: bool, why: bool) -> None:
+def build_verb(flags: ImageFlags, *, refresh_base: bool, no_cache: bool, why: bool, as_json: bool) -> None:
     """Build, and print the names of the images on stdout; or print why there is something to build."""
     request, shop = images_meant(flags)
     if why:
         from aisb.effects.why import reasons
 
-        answer("".join(f"{line}\n" for line in reasons(shop, request)))
+        lines = reasons(shop, request)
+        answer(answer_text({"reasons": lines}) if as_json else "".join(f"{line}\n" for line in lines))
         return
     if refresh_base:
         from aisb.effects.update import refreshed
@@ -28,4 +30,4 @@ def build_verb(flags: ImageFlags, *, refresh_base: bool, no_cache: bool, why: bo
     else:
         names = build_images(request._replace(no_cache=no_cache), shop)
     registries_of(shop, names.sandbox)
-    answer(f"{names.sandbox}\n{names.gate}\n")
+    answer(answer_text(names._asdict()) if as_json else f"{names.sandbox}\n{names.gate}\n")

@@ -6,7 +6,7 @@ import os
 
 from aisb.cli.output import answer, answer_some, say
 from aisb.domain.answers import answer_text
-from aisb.domain.clean import parse_glob
+from aisb.domain.clean import VOLUME, parse_glob
 from aisb.domain.printing import size_text
 from aisb.effects.clean import Store, Wish, find_removals, free_bytes, remove
 from aisb.effects.host import need_host, need_ordinary_user, need_own_home
@@ -27,6 +27,8 @@ def clean_verb(*, everything: bool, volumes: bool, volume: str, dry_run: bool, t
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), "")
     store = Store(host.podman, runner, where)
     removals = find_removals(store, wish)
+    if volume and not any(removal.kind == VOLUME for removal in removals):
+        say(f"no home that is not in use has a name like {volume!r}; all of them: aisb clean --volumes --dry-run")
     if dry_run or not removals:
         lines = "".join(f"{line}\n" for line in clean_lines(removals))
         answer(answer_text(clean_json(removals, {}, 0)) if as_json else lines)

@@ -10,7 +10,7 @@ from aisb.cli.request import read_request
 from aisb.cli.run import agrees, question_of, shop_of, wish_of, with_proxy
 from aisb.cli.splitter import Split
 from aisb.domain.answers import answer_text
-from aisb.domain.gates import ENDED, WEDGED, chosen
+from aisb.domain.gates import ENDED, WEDGED, chosen, troubles
 from aisb.domain.net import ALLOW
 from aisb.domain.printing import printable
 from aisb.effects.gate import GatePlan, need_gate
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from aisb.domain.gates import GateSeen
 
 
-def status_verb(names: Sequence[str], *, as_json: bool) -> int:
-    """Have each gate prove itself, and say so: 0, or 69 where one does not."""
-    gates = _gates(names)
+def status_verb(names: Sequence[str], *, everything: bool, as_json: bool) -> int:
+    """Have each gate prove itself, and say so, of those that have ended only how many: 0, or 69 where one does not."""
+    found = _gates(names)
+    gates = [gate for gate in found if names or everything or gate.state != ENDED]
+    if over := len(found) - len(gates):
+        say(f"{over} {'gate has' if over == 1 else 'gates have'} ended: aisb gate status --all")
     answer(answer_text(status_json(gates)) if as_json else _text(status_lines(gates)))
     return 69 if any(gate.state == WEDGED for gate in gates) else 0
 
 
-def up_verb(flags: tuple[tuple[str, str], ...]) -> int:
+def up_verb(flags: tuple[tuple[str, str], ...], *, as_json: bool) -> int:
     """Start the gate that a run with these flags would use here, and let it wait for one."""
     taken = Split("run", flags, None, ())
     need_ordinary_user()
@@ -65,7 +68,8 @@ def up_verb(flags: tuple[tuple[str, str], ...]) -> int:
     os.chdir("/")
     gate = need_gate(made, where.runtime, runner, argv)
     os.close(gate.lock)
-    answer(f"{gate.short} {'was there' if gate.warm else 'started'}\n")
+    told = f"{gate.short} {'was there' if gate.warm else 'started'}\n"
+    answer(answer_text({"gate": gate.short, "started": not gate.warm}) if as_json else told)
     return 0
 
 
@@ -85,15 +89,21 @@ def down_verb(names: Sequence[str], *, everything: bool) -> int:
     return 69 if stayed and names else 0
 
 
-def logs_verb(names: Sequence[str]) -> int:
-    """Print what a gate has logged. Raises UsageError where it is not clear which."""
-    gates = _gates(names)
-    if not gates:
-        say("no gate is there")
-        return 0
+def logs_verb(names: Sequence[str], *, everything: bool, as_json: bool) -> int:
+    """Print what went wrong in a gate, or all that it has logged. Raises UsageError where it is not clear which."""
+    found = _gates(names)
+    # Without a name it is the one that is there, whatever has ended before.
+    gates = found if names else [gate for gate in found if gate.state != ENDED] or found
     if len(gates) > 1:
         raise UsageError("more than one gate is there", hint=f"name one: {', '.join(gate.name for gate in gates)}")
-    answer(_text(printable(line) for line in log_of(gates[0]).splitlines()))
+    name = gates[0].name if gates else ""
+    log = log_of(gates[0]) if gates else ""
+    lines = [printable(line) for line in (log.splitlines() if everything else troubles(log))]
+    if not gates:
+        say("no gate is there")
+    elif not lines:
+        say(f"gate {name}: no trouble{'' if everything else f'; all that it has said: aisb gate logs --all {name}'}")
+    answer(answer_text({"gate": name, "lines": lines}) if as_json else _text(lines))
     return 0
 
 

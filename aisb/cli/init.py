@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from aisb.cli.output import say
+from aisb.cli.output import answer, say
 from aisb.domain.allow_file import parse_allow_file
+from aisb.domain.answers import answer_text
 from aisb.domain.trust import changes
 from aisb.effects.init import look_at, write_allow_list
 from aisb.effects.safe_files import read_project_directory
@@ -13,9 +15,12 @@ from aisb.effects.situation import resolve_project
 from aisb.effects.state import preview_directories
 from aisb.effects.trust import add_to_record, need_writable, read_record
 
+if TYPE_CHECKING:
+    from aisb.domain.seen_project import Seen
 
-def init_verb(project: str) -> int:
-    """Write it, trust it, and say what is in it."""
+
+def init_verb(project: str, *, as_json: bool) -> int:
+    """Write it, trust it, and say what is in it: in words on stderr, or for programs on stdout."""
     where = preview_directories(os.environ)
     resolved = resolve_project(project, os.environ, where)
     # A record that cannot be read or written is found before anything else is.
@@ -26,13 +31,21 @@ def init_verb(project: str) -> int:
     add_to_record(where.state, resolved, file)
     entries = parse_allow_file(file.data(), file.name)
     proposed = sum(line.startswith("#exact:") for line in file.text.splitlines())
-    used = f"from {', '.join(item.tool.marker for item in seen)}" if seen else "no project file that aisb knows is here"
-    say(f"{resolved}/{file.name}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}, trusted ({used})")
-    for text, _ in entries:
-        say(f"  {text}")
-    if proposed:
-        say(f"{proposed} more that files of the project name are in it as comments: look at them, then: aisb trust")
+    if as_json:
+        told = {"file": f"{resolved}/{file.name}", "entries": [text for text, _ in entries], "proposed": proposed}
+        answer(answer_text({**told, "read": [item.tool.marker for item in seen]}))
+    else:
+        _tell(f"{resolved}/{file.name}", [text for text, _ in entries], proposed, seen)
     # Something else that lies there is not ours, and nobody has seen it.
     for change in changes(read_record(where.state, resolved), read_project_directory(resolved).files):
         say(f"{change.sentence()}: see it with: aisb trust")
     return 0
+
+
+def _tell(path: str, entries: list[str], proposed: int, seen: list[Seen]) -> None:
+    used = f"from {', '.join(item.tool.marker for item in seen)}" if seen else "no project file that aisb knows is here"
+    say(f"{path}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}, trusted ({used})")
+    for text in entries:
+        say(f"  {text}")
+    if proposed:
+        say(f"{proposed} more that files of the project name are in it as comments: look at them, then: aisb trust")

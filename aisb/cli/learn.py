@@ -60,6 +60,8 @@ def _propose(done: Done, split: Split, output: int | None) -> None:
             say(f"# try it: {again}")
     else:
         write_output(output, text)
+        if not split.has("quiet"):
+            say(f"the proposed list is in {split.own('output')[-1]}; what you want of it belongs in .ai-sandbox/allow")
     if split.own("save"):
         path = save_proposed(done.job.project, text)
         say(f"{path} is written; nothing reads it. What you want of it belongs in .ai-sandbox/allow: then aisb trust")

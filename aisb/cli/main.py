@@ -72,7 +72,7 @@ def _dispatch(arguments: list[str]) -> int:
 
     taken = split(arguments, VERBS)
     if taken.has("version"):
-        return _version()
+        return _version(as_json=taken.harness == ("--json",))
     if taken.has("help"):
         from aisb.cli.help import print_help
 
@@ -96,8 +96,13 @@ def _dispatch(arguments: list[str]) -> int:
     return _verb(taken.verb, taken.rest)
 
 
-def _version() -> int:
-    answer(f"aisb {__version__}\n")
+def _version(*, as_json: bool) -> int:
+    if as_json:
+        from aisb.domain.answers import answer_text
+
+        answer(answer_text({"aisb": __version__}))
+    else:
+        answer(f"aisb {__version__}\n")
     return 0
 
 

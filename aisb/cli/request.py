@@ -28,6 +28,7 @@ from aisb.domain.net import ALLOW, FULL
 from aisb.domain.options import BY_FLAG, FLAG, LIST, OPTIONS, VALUE
 from aisb.domain.pi_values import PiWish
 from aisb.domain.protected import parse_place
+from aisb.domain.run_record import BUILT_IN_KEEP, KEEP_DAYS, KEEP_RUNS, Keep, parse_keep
 from aisb.domain.variables import FLAG as ENV_FLAG
 from aisb.domain.variables import Given, is_name, parse_variable, strongest_of
 from aisb.domain.wanted import Wanted
@@ -58,7 +59,7 @@ _BUILT_IN = Layer(
         "base-image": Setting(DEFAULT_BASE, BUILT_IN),
         "gate-idle": Setting("600", BUILT_IN),
         "harness": Setting(PI, BUILT_IN),
-        **{key: Setting(value, BUILT_IN) for key, value in BUILT_IN_CAPS.items()},
+        **{key: Setting(value, BUILT_IN) for key, value in (BUILT_IN_CAPS | BUILT_IN_KEEP).items()},
     },
     {},
 )
@@ -101,6 +102,7 @@ class Request(NamedTuple):
     may_fetch: bool = True
     # The command is the tool server.
     serves: bool = False
+    keep: Keep = Keep()
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -175,6 +177,7 @@ def read_request(
         else PiWish(wanted=False),
         may_fetch=may_fetch(scalars.get("pull")),
         serves=split.verb == SERVE,
+        keep=parse_keep(scalars[KEEP_RUNS], scalars[KEEP_DAYS]),
     )
 
 

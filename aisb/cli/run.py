@@ -296,7 +296,11 @@ def _need_secrets_outside(job: Job, shield: Shield) -> None:
 def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[str]) -> list[str]:
     """What a start says besides its first two lines."""
     missing = [f"note: {unkept.sentence()}"] if unkept.names else []
-    return [*missing, *notes, *shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target)]
+    return [*missing, *notes, *_shield_lines(job, shield)]
+
+
+def _shield_lines(job: Job, shield: Shield) -> list[str]:
+    return shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target, shield.in_vain)
 
 
 def _with_injections(
@@ -467,6 +471,7 @@ def job_of(
         timeout_seconds=request.timeout_seconds,
         target=target_of(request, place.project),
         publish=request.wanted.publish,
+        keep=request.keep,
     )
 
 

@@ -10,11 +10,12 @@ from aisb.cli.output import answer, say
 from aisb.domain.answers import answer_text
 from aisb.domain.layers import Setting
 from aisb.domain.printing import printable
+from aisb.domain.run_record import ended_words
 from aisb.domain.variables import parse_variable, values_of
 from aisb.effects.host import need_host
 from aisb.effects.live import find_run
 from aisb.effects.process import SystemRunner
-from aisb.effects.records import about_of
+from aisb.effects.records import about_of, every_run
 from aisb.effects.sealed import sealed, sealed_by
 from aisb.effects.session import living, owner_of
 from aisb.effects.situation import resolve_project
@@ -126,6 +127,22 @@ def ps_verb(*, as_json: bool) -> None:
         answer(
             "".join(f"{run}  {began}  {printable(what)}  {printable(project)}\n" for run, began, what, project in shown)
         )
+
+
+def ps_all_verb(*, as_json: bool) -> None:
+    """The same with how each ended, for those too that are over."""
+    found = every_run(directories(os.environ))
+    if as_json:
+        answer(answer_text({"runs": found}))
+        return
+    shown = [(item["run"], item["started"], ended_words(item), item["command"], item["project"]) for item in found]
+    width = max((len(ended) for _, _, ended, _, _ in shown), default=0)
+    answer(
+        "".join(
+            f"{run}  {began}  {ended:<{width}}  {printable(what)}  {printable(project or '-')}\n"
+            for run, began, ended, what, project in shown
+        )
+    )
 
 
 def inspect_run_verb(run: str, *, packages: bool) -> None:

@@ -16,7 +16,7 @@ from aisb.effects.registries import registries_of
 from aisb.effects.update import roll_back, update
 from aisb.errors import Unavailable, UsageError
 from aisb.render.images import image_names
-from aisb.render.updates import rollback_lines, update_lines
+from aisb.render.updates import rollback_json, rollback_lines, update_json, update_lines
 
 if TYPE_CHECKING:
     from aisb.cli.images import ImageFlags
@@ -26,8 +26,6 @@ def update_verb(flags: ImageFlags, *, check: bool, as_json: bool, rollback: bool
     """Update, or one of its other two: look only, or go back. The code of a look is 0, 10 or 69."""
     if check and rollback:
         raise UsageError("--check and --rollback exclude each other", hint="leave one of the two out")
-    if as_json and not check:
-        raise UsageError("--json has a meaning with --check alone", hint="add: --check")
     request, shop = images_meant(flags)
     if not (shop.may_fetch or rollback):
         raise Unavailable("nothing may be looked up (--pull=never)", hint="leave one of the two out")
@@ -37,12 +35,13 @@ def update_verb(flags: ImageFlags, *, check: bool, as_json: bool, rollback: bool
         return exit_code(found.values())
     if rollback:
         done = roll_back(shop, request)
-        told = rollback_lines(done.after, done.names)
+        told, fields = rollback_lines(done.after, done.names), rollback_json(done.after, done.names)
     else:
         done = update(shop, request)
         told = update_lines(done.before, done.after, done.names, done.changed)
+        fields = update_json(done.before, done.after, done.names, done.changed)
     registries_of(shop, done.names.sandbox)
-    answer("".join(f"{line}\n" for line in told))
+    answer(answer_text(fields) if as_json else "".join(f"{line}\n" for line in told))
     return 0
 
 

@@ -16,6 +16,7 @@ from aisb.cli.help import verb_help
 from aisb.cli.hints import line_of
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
+from aisb.domain.answers import answer_text
 from aisb.domain.options import BY_FLAG
 from aisb.errors import UsageError
 
@@ -73,12 +74,6 @@ def _aisb() -> None:
     """Run a coding agent in a rootless sandbox whose network is an explicit allowlist."""
 
 
-@app.command(cls=_Verb, context_settings=_HELP)
-def version() -> None:
-    """aisb's version."""
-    typer.echo(f"aisb {__version__}")
-
-
 def _image_value(name: str, text: str = "") -> str:
     """A flag of a run that says which images are meant, or its variable."""
     option = typer.Option("", f"--{name}", metavar=_metavar(name), help=text or _text(name), envvar=variable_of(name))
@@ -96,6 +91,12 @@ _INSTALL = cast("list[str]", typer.Option([], metavar=_metavar("install"), help=
 _TRACE = cast("bool", typer.Option(False, "--trace", help=_text("trace")))
 _JSON = cast("bool", typer.Option(False, "--json", help="as JSON"))
 _QUIET = cast("bool", typer.Option(False, "--quiet", "-q", help="only errors"))
+
+
+@app.command(cls=_Verb, context_settings=_HELP)
+def version(json: bool = _JSON) -> None:
+    """aisb's version."""
+    typer.echo(answer_text({"aisb": __version__}) if json else f"aisb {__version__}\n", nl=False)
 
 
 # typer makes a flag of each parameter. Those that say which images are meant are read off the context, with where each
@@ -131,20 +132,21 @@ def build(
         False, "--why", help="build nothing: say what is different from the images that are there"
     ),
     harness: str = _HARNESS,  # noqa: ARG001
+    json: bool = _JSON,
     trace: bool = _TRACE,  # noqa: ARG001
     quiet: bool = _QUIET,  # noqa: ARG001
 ) -> None:
     """Build what is missing of the two images, and print their names."""
     from aisb.cli.build import build_verb
 
-    build_verb(_images(context), refresh_base=refresh_base, no_cache=no_cache, why=why)
+    build_verb(_images(context), refresh_base=refresh_base, no_cache=no_cache, why=why, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def update(
     context: typer.Context,
     check: bool = typer.Option(False, "--check", help="build nothing: say what is newer (10: something is)"),
-    json: bool = typer.Option(False, "--json", help="with --check: as JSON"),
+    json: bool = _JSON,
     rollback: bool = typer.Option(False, "--rollback", help="go back to the images before the last update"),
     base_image: str = _BASE_IMAGE,  # noqa: ARG001
     install: list[str] = _INSTALL,  # noqa: ARG001
@@ -174,6 +176,7 @@ def inspect(
     harness: str = _HARNESS,  # noqa: ARG001
     node: str = _NODE,  # noqa: ARG001
     node_source: str = _NODE_SOURCE,  # noqa: ARG001
+    json: bool = typer.Option(False, "--json", help="as JSON, which it is anyway"),  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
 ) -> None:
     """What the two images are and hold, or what a run that goes on is, as JSON."""
@@ -243,11 +246,15 @@ _GATES = typer.Argument(None, metavar="[GATE]...", help="how its name begins, as
 
 
 @gate.command("status", cls=_Verb, context_settings=_HELP)
-def gate_status(gates: list[str] = _GATES, json: bool = _JSON) -> int:
+def gate_status(
+    gates: list[str] = _GATES,
+    everything: bool = typer.Option(False, "--all", help="those too that have ended"),
+    json: bool = _JSON,
+) -> int:
     """Have each gate prove itself, past its own judgement: 0, or 69 where one does not."""
     from aisb.cli.gate import status_verb
 
-    return status_verb(gates or (), as_json=json)
+    return status_verb(gates or (), everything=everything, as_json=json)
 
 
 @gate.command("up", cls=_Verb, context_settings=_HELP)
@@ -260,13 +267,15 @@ def gate_up(
     harness: str = _value_of("harness"),
     project: str = _value_of("project"),
     trust_once: str = _value_of("trust-once"),
+    json: bool = _JSON,
     quiet: bool = _flag_of("quiet"),
 ) -> int:
     """Start the gate that a run with these flags would use here, so that the run finds it warm."""
     from aisb.cli.gate import up_verb
 
     given = _flags(allow=allow, policy=files, install=install, harness=harness, project=project, quiet=quiet)
-    return up_verb((*given, *_flags(gate_idle=gate_idle, base_image=base_image, trust_once=trust_once)))
+    more = _flags(gate_idle=gate_idle, base_image=base_image, trust_once=trust_once)
+    return up_verb((*given, *more), as_json=json)
 
 
 @gate.command("down", cls=_Verb, context_settings=_HELP)
@@ -281,11 +290,15 @@ def gate_down(
 
 
 @gate.command("logs", cls=_Verb, context_settings=_HELP)
-def gate_logs(gates: list[str] = _GATES) -> int:
+def gate_logs(
+    gates: list[str] = _GATES,
+    everything: bool = typer.Option(False, "--all", help="all that its programs have said, their start too"),
+    json: bool = _JSON,
+) -> int:
     """Print the gate's own troubles; what it refused is in: aisb logs"""
     from aisb.cli.gate import logs_verb
 
-    return logs_verb(gates or ())
+    return logs_verb(gates or (), everything=everything, as_json=json)
 
 
 @policy.command(cls=_Verb, context_settings=_HELP)
@@ -376,7 +389,9 @@ def deny(
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def clean(
-    everything: bool = typer.Option(False, "--all", help="all images that are not in use, not only older ones"),
+    everything: bool = typer.Option(
+        False, "--all", help="all images that are not in use, not only older ones; and idle gates"
+    ),
     volumes: bool = typer.Option(False, "--volumes", help="also the homes of projects, with what agents keep there"),
     volume: str = typer.Option("", metavar="GLOB", help="also the homes of that name: 'aisb-home-web-*'"),
     dry_run: bool = typer.Option(False, "--dry-run", help="say what would go, and leave it"),
@@ -401,11 +416,14 @@ def doctor(
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
-def init(project: str = typer.Option(".", metavar="DIR", help="the project (default: here)")) -> int:
+def init(
+    project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
+    json: bool = _JSON,
+) -> int:
     """Write .ai-sandbox/allow for the project here, and trust what was written."""
     from aisb.cli.init import init_verb
 
-    return init_verb(project)
+    return init_verb(project, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)
@@ -427,12 +445,13 @@ def trust(
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def ps(
-    json: bool = typer.Option(False, "--json", help="as JSON"),
+    everything: bool = typer.Option(False, "--all", help="those too that have ended, and how, as far as on record"),
+    json: bool = _JSON,
 ) -> None:
     """The runs that go on, the oldest first."""
-    from aisb.cli.runs import ps_verb
+    from aisb.cli.runs import ps_all_verb, ps_verb
 
-    ps_verb(as_json=json)
+    (ps_all_verb if everything else ps_verb)(as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

@@ -14,7 +14,7 @@ from aisb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-IMAGE, VOLUME, CONTAINER = "image", "volume", "container"
+IMAGE, VOLUME, CONTAINER, GATE = "image", "volume", "container", "gate"
 # The current images of each kind, and those before the last update: `aisb update --rollback` goes back to them.
 KEPT = 2
 

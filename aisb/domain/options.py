@@ -183,6 +183,8 @@ OPTIONS = (
     Option("timeout", VALUE, "TIME", "end the command after 90s, 15m, 2h; aisb ends with 124", LIMITS, _ANYWHERE),
     Option("require-limits", FLAG, "", "refuse to run where one of these cannot be enforced", LIMITS, _ANYWHERE),
     Option("detach", FLAG, "", "print the run's id and go on without a terminal; see aisb stop", OUTPUT),
+    Option("keep-runs", VALUE, "NUMBER", "of how many runs the record is kept (200); 0: of all", OUTPUT, _ANYWHERE),
+    Option("keep-days", VALUE, "NUMBER", "for how many days it is kept (30); 0: for ever", OUTPUT, _ANYWHERE),
     Option("strict-args", FLAG, "", "an unknown flag is an error, not the agent's", OUTPUT, _ANYWHERE),
     Option("dry-run", FLAG, "", "print what would be run, start nothing", PREVIEW),
     *(Option(f"print-{what}", FLAG, "", f"print {text}", PREVIEW) for what, text in _SHOWN.items()),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aisb.domain.clean import CONTAINER, IMAGE, VOLUME, Home, Image, Removal, homes_to_remove, images_to_remove
-from aisb.domain.images import GATE, SANDBOX
+from aisb.domain.clean import CONTAINER, GATE, IMAGE, VOLUME, Home, Image, Removal, homes_to_remove, images_to_remove
+from aisb.domain.images import GATE as GATE_ROLE
+from aisb.domain.images import SANDBOX
+from aisb.effects.gates import remove_gate, unused_gates
 from aisb.effects.plan import forget_image
 from aisb.effects.process import Command, run_json, run_ok
 from aisb.effects.session import living
 from aisb.effects.state import read_if_there
 from aisb.render.clean import removal_argv
+from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
     from aisb.effects.process import Runner
@@ -45,18 +48,27 @@ class Store(NamedTuple):
 
 
 def find_removals(store: Store, wish: Wish) -> list[Removal]:
-    """What is to be taken away: containers of runs that are over, then images, then homes."""
+    """What is to be taken away: containers of runs that are over, gates that no run uses, then images, then homes."""
     containers = store.listed("ps", "--all")
     left = _left_behind(store, containers)
-    going = {removal.name for removal in left}
+    gates = unused_gates(store.directories.runtime) if wish.everything else []
+    going = {removal.name for removal in left} | set(_gates_among(containers, gates))
     used = {str(item.get("ImageID", "")) for item in containers if _name_of(item) not in going}
     images = images_to_remove(_images(store), used, everything=wish.everything)
     homes = homes_to_remove(_homes(store), wish.homes) if wish.homes else []
-    return [*left, *images, *homes]
+    return [*left, *(Removal(GATE, name, "no run uses it") for name in gates), *images, *homes]
+
+
+def _gates_among(containers: list[dict[str, Any]], gates: list[str]) -> list[str]:
+    """The containers of these gates: their names begin so, and a gate of one run has that run's id behind it."""
+    starts = tuple(map(gate_name, gates))
+    return [name for item in containers if (name := _name_of(item)).startswith(starts)]
 
 
 def remove(store: Store, removal: Removal) -> str:
     """Take one thing away; "" or why podman would not."""
+    if removal.kind == GATE:
+        return remove_gate(store.podman, store.directories.runtime, removal.name, store.runner)
     if removal.kind == IMAGE:
         forget_image(store.directories.cache, removal.name)
     if removal.kind == VOLUME:
@@ -89,7 +101,9 @@ def _name_of(container: dict[str, Any]) -> str:
 
 
 def _images(store: Store) -> list[Image]:
-    found = [item for role in (SANDBOX, GATE) for item in store.listed("images", "--filter", f"label={_ROLE}={role}")]
+    found = [
+        item for role in (SANDBOX, GATE_ROLE) for item in store.listed("images", "--filter", f"label={_ROLE}={role}")
+    ]
     return [
         Image(
             name=str(name),

@@ -31,6 +31,7 @@ START_SECONDS = 20.0
 ANSWER_SECONDS = 10.0
 LOCK_SECONDS = 20.0
 _LOG_LINES = 20
+_TRIES = 10
 # In the directory of a gate that belongs to one run.
 _OWNER = "owner"
 
@@ -74,8 +75,7 @@ class Gate(NamedTuple):
 
 def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[str], tuple[str, ...]]) -> Gate:
     """The gate of this plan, started if there is none. `argv_of(directory)` is the command that starts it."""
-    directory = _prepare(plan, runtime)
-    lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
+    directory, lock = _taken(plan, runtime)
     try:
         if plan.owner:
             # For whoever clears up: this gate is nobody's but that run's.
@@ -96,6 +96,26 @@ def need_gate(plan: GatePlan, runtime: str, runner: Runner, argv_of: Callable[[s
         os.close(lock)
         raise
     return Gate(directory, lock, warm=False, key=plan.key)
+
+
+def _taken(plan: GatePlan, runtime: str) -> tuple[str, int]:
+    """The gate's directory and our lock on it; made anew where `aisb clean` takes it away meanwhile."""
+    for _ in range(_TRIES):
+        # Of a directory that has just gone the lock is nobody's any more.
+        with suppress(FileNotFoundError):
+            directory = _prepare(plan, runtime)
+            lock = _lock(f"{directory}/lock", fcntl.LOCK_SH)
+            if _is_at(lock, f"{directory}/lock"):
+                return directory, lock
+            os.close(lock)
+    raise Unavailable(f"{runtime}/g/{plan.short} is taken away again and again", hint="try again")
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def open_run(gate: Gate, run: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -60,6 +61,36 @@ def end_gate_container(podman: str, gate: GateSeen, runner: Runner, *, in_use: b
             os.unlink(f"{gate.directory}/ctl.sock")
     finally:
         os.close(descriptor)
+    return ""
+
+
+def unused_gates(runtime: str) -> list[str]:
+    """The names of the gates that no run uses, those too that have ended and left their directory."""
+    return [gate.name for gate in look_at_gates(runtime) if not gate.runs]
+
+
+def remove_gate(podman: str, runtime: str, name: str, runner: Runner) -> str:
+    """
+    Take a gate away with its directory; "" or why it stays.
+
+    A run that begins meanwhile holds the gate's lock, or finds that the directory is another one by then.
+    """
+    directory = f"{runtime}/g/{name}"
+    gate = _look(directory, [])
+    if gate is None:
+        return ""
+    if os.path.isdir(f"{directory}/r") and os.listdir(f"{directory}/r"):
+        return "the record of a run that was killed is in it: the next run takes it away"
+    if why := end_gate_container(podman, gate, runner, in_use=False):
+        return why
+    lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory, ignore_errors=True)
+    except BlockingIOError:
+        return "a run uses it"
+    finally:
+        os.close(lock)
     return ""
 
 

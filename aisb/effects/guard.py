@@ -77,6 +77,7 @@ def joined(shields: Sequence[Shield]) -> Shield:
         watched=tuple(item for shield in shields for item in shield.watched),
         survey=shields[0].survey if shields else None,
         bare=tuple(path for shield in shields for path in shield.bare),
+        in_vain=tuple(path for shield in shields for path in shield.in_vain),
     )
 
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from aisb.domain.printing import shell_word
-from aisb.effects.session import is_over, sessions_of_gates
+from aisb.domain.run_record import ENDS, UNKNOWN, Keep
+from aisb.effects.retention import forget_old
+from aisb.effects.run_record import ABOUT, is_running, read_fields
+from aisb.effects.session import is_over, living, sessions_of_gates
 from aisb.effects.state import make_private, read_if_there
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from aisb.effects.run_record import Fields
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
 
 AUDIT = "audit.jsonl"
-ABOUT = "run.json"
-# Of older runs nothing is kept, nor where all records together are larger.
-MOST_RECORDS = 100
-MOST_BYTES = 256 * 1024 * 1024
 _PIECE = 1 << 20
 
 
@@ -50,60 +49,41 @@ class Recorded(NamedTuple):
         return f"{self.directory}/{AUDIT}"
 
 
-def about(run: str, project: str, command: str = "", publish: Sequence[str] = ()) -> str:
-    """What is remembered of a run besides its decisions; of the command its first word. `publish`: HOST:PORT."""
-    # To the millisecond: of two that began in one second the later one is the last.
-    now = time.time()
-    started = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
-    known = {"run": run, "project": project, "started": started, "command": command}
-    return json.dumps(known | ({"publish": list(publish)} if publish else {})) + "\n"
-
-
-def keep_record(session: Session, state: str) -> Kept:
+def keep_record(session: Session, state: str, keep: Keep = Keep()) -> Kept:  # noqa: B008 - a tuple
     """Move what the gate wrote down to the run's record, and forget the oldest ones where there are too many."""
     source = f"{session.path}/{AUDIT}"
-    if not os.path.exists(source):
-        return Kept()
+    try:
+        record = make_private(f"{state}/runs/{session.run}")
+        # It is there from the start on, where it could be written then.
+        if os.path.exists(f"{session.path}/{ABOUT}") and not os.path.exists(f"{record}/{ABOUT}"):
+            _move(f"{session.path}/{ABOUT}", f"{record}/{ABOUT}")
+        path = _move(source, f"{record}/{AUDIT}") if os.path.exists(source) else ""
+    except OSError as error:
+        lines = tuple(read_lines(source)) if os.path.exists(source) else ()
+        return Kept(fault=f"the record of run {session.run} is lost: {error}", lines=lines)
+    forget_old(state, keep)
+    return Kept(path)
+
+
+def _move(source: str, target: str) -> str:
+    """To another file system as a rule: whole, or not at all."""
     # At a run's end, when nobody waits for a start.
     import shutil
 
     try:
-        record = make_private(f"{state}/runs/{session.run}")
-        if os.path.exists(f"{session.path}/{ABOUT}"):
-            shutil.move(f"{session.path}/{ABOUT}", f"{record}/{ABOUT}")
-        path = str(shutil.move(source, f"{record}/{AUDIT}"))
-    except OSError as error:
-        return Kept(fault=f"the record of run {session.run} is lost: {error}", lines=tuple(read_lines(source)))
-    forget_old(state)
-    return Kept(path)
+        shutil.move(source, f"{target}.new")
+        os.replace(f"{target}.new", target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(f"{target}.new")
+        raise
+    return target
 
 
 def read_lines(path: str) -> Iterator[str]:
     """The lines of a record."""
     with open(path, encoding="utf-8", errors="replace") as file:
         yield from file
-
-
-def forget_old(state: str, most: int = MOST_RECORDS, most_bytes: int = MOST_BYTES) -> None:
-    """Remove the oldest records beyond the bounds; the newest one stays, however large."""
-    import shutil
-
-    found = sorted(_sizes(f"{state}/runs"), reverse=True)
-    together = 0
-    for number, (_, path, size) in enumerate(found):
-        together += size
-        if number and (number >= most or together > most_bytes):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _sizes(directory: str) -> Iterator[tuple[int, str, int]]:
-    """When each record was last written, where it is, and how large."""
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            # Another run may be forgetting the same one; and what cannot be looked at cannot be removed either.
-            with suppress(OSError):
-                status = os.stat(f"{entry.path}/{AUDIT}")
-                yield status.st_mtime_ns, entry.path, status.st_size
 
 
 def recorded(where: Directories) -> list[Recorded]:
@@ -168,6 +148,35 @@ def _known_of(session: Session) -> dict[str, object]:
     except ValueError:
         found = {}
     return found if isinstance(found, dict) else {}
+
+
+def every_run(where: Directories) -> list[dict[str, Any]]:
+    """
+    What is remembered of each run, the oldest first, with its `state`: those that go on, and those that have ended.
+
+    Raises Unavailable for what cannot be read.
+    """
+    found = {}
+    for run in _names(f"{where.state}/runs"):
+        directory = f"{where.state}/runs/{run}"
+        try:
+            fields = read_fields(directory)
+        except OSError as error:
+            raise _unreadable(f"{directory}/{ABOUT}", error) from error
+        if fields:
+            found[run] = {"run": run, **_seen(fields), "state": "running" if is_running(fields) else "ended"}
+    for session in living(where.runtime):
+        # One whose record could not be written at its start.
+        found.setdefault(session.run, {**_seen({}), **about_of(session), "state": "running"})
+    return sorted(found.values(), key=lambda item: str(item["started"]))
+
+
+def _seen(fields: Fields) -> dict[str, Any]:
+    """What is shown of a record; what it does not say, or one of an older release, is not known."""
+    text = {key: str(fields.get(key) or "") for key in ("project", "started", "command", "ended", "reason")}
+    code = fields.get("exit")
+    by = fields.get("by")
+    return {**text, "exit": code if type(code) is int else None, "by": by if by in ENDS else UNKNOWN}
 
 
 def _recorded(run: str, directory: str, session: Session | None) -> Recorded:

@@ -13,6 +13,7 @@ from aisb.domain.file_changes import FileReport
 from aisb.domain.net import FULL, PINNED
 from aisb.domain.project import EPHEMERAL_HOME
 from aisb.domain.protected import DIRECTORY, Cover
+from aisb.domain.run_record import Keep
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.effects.gate import Gate, GatePlan, close_run, drop_own_gates, end_gate, need_gate, open_run
 from aisb.effects.gate_watch import gate_watched
@@ -21,7 +22,8 @@ from aisb.effects.guardian import Measures, guardian, kill_first_process
 from aisb.effects.home_lock import Hold, below_home, home_held
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
-from aisb.effects.records import ABOUT, Kept, about, keep_record, read_lines
+from aisb.effects.records import Kept, keep_record, read_lines
+from aisb.effects.run_record import ABOUT, RunRecord, end_of, mend, new_fields, on_record
 from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
@@ -124,6 +126,8 @@ class Job(NamedTuple):
     publish: tuple[Published, ...] = ()
     # Who is to be told the run's id when its command begins.
     on_begin: Callable[[str], None] | None = None
+    # How long the records of runs are kept.
+    keep: Keep = Keep()
 
 
 class Ended(NamedTuple):
@@ -182,21 +186,22 @@ def run_job(
     """
     need_home(job, runner)
     make_private(job.directories.runtime)
-    run = new_run_id()
+    record = record_of(job, plan, new_run_id())
     with (
-        _gate(plan, job, run, runner) as gate,
+        on_record(record),
+        _gate(plan, job, record.run, runner) as gate,
         _guarded(job, gate, runner) as guard,
         _home(job, plan.sandbox_image, runner) as home,
     ):
         parent = _parent(job, gate)
-        session = session_at(parent, run)
+        session = session_at(parent, record.run)
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
-        tidy = partial(_tidy, gate, session, job.directories.state)
+        tidy = partial(_tidy, gate, session, job)
         kill = partial(kill_first_process, session.pid_file)
-        last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS), guard)
+        last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS, is_ours=False), guard)
         with held(), guardian(Measures(kill, remove, last)) as descriptor:
             files = plan.session_files | run_files(job, session, plan.net, guard.shield)
-            open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, session.run, guard.shield))
+            open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, record, guard.shield))
             with host_doors(session, plan.host_ports, job.publish):
                 with let_through():
                     need_own_covers(covered_sources(job, guard.shield), session, job.directories.runtime)
@@ -207,13 +212,23 @@ def run_job(
                 wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held, home)
                 with gate_watched(gate.directory if gate else "", partial(_tell_lost, job, on_change)) as lost:
                     outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
+            record.end(end_of(outcome))
             kept = tidy()
             # Imported by now, while the sandbox started.
             from aisb.effects.file_report import report_of
 
             report = report_of(job.project, guard.shield, watch, f"{job.directories.state}/before/{session.run}")
             audit = kept.lines or tuple(read_lines(kept.path) if kept.path else ())
-            return Ended(outcome, audit, kept.fault, report, tuple(lost))
+            return Ended(outcome, audit, kept.fault or record.fault, report, tuple(lost))
+
+
+def record_of(job: Job, plan: Plan, run: str) -> RunRecord:
+    """What is remembered of a run: its policy as it is printed, and what it is made of."""
+    gate = gate_plan_of(job, plan, run).short if plan.net == "allow" else None
+    command = "serve" if job.service else job.command[0]
+    publish = [item.text() for item in job.publish]
+    fields = new_fields(run, job.project, command, image=plan.sandbox_image, net=plan.net, gate=gate, publish=publish)
+    return RunRecord(job.directories.state, fields, plan.policy_lines)
 
 
 @contextlib.contextmanager
@@ -387,17 +402,16 @@ def sweep(parent: str, job: Job, gate: Gate | None, runner: Runner) -> bool:
     found = orphans(parent)
     for session in found:
         _remove(remove_command(job.podman, session.run), runner)
-        _tidy(gate, session, job.directories.state)
+        _tidy(gate, session, job, is_ours=False)
     return bool(found)
 
 
-def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
+def own_files(job: Job, plan: Plan, record: RunRecord, shield: Shield) -> dict[str, str]:
     """What the record of a run and other runs need to know and its sandbox need not."""
     writable = [root.source for root in writable_roots(job)]
     roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
-    command = "serve" if job.service else job.command[0]
     origins = {ORIGINS: plan.origins} if plan.origins else {}
-    return roots | {ABOUT: about(run, job.project, command, [item.text() for item in job.publish])} | origins
+    return roots | {ABOUT: record.text} | origins
 
 
 def run_files(job: Job, session: Session, net: str, shield: Shield) -> dict[str, str]:
@@ -560,11 +574,14 @@ def home_argv(podman: str, volume: str) -> tuple[str, ...]:
     return (podman, "volume", "create", "--label", "aisb.role=home", volume)
 
 
-def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLOSE_SECONDS) -> Kept:
+def _tidy(
+    gate: Gate | None, session: Session, job: Job, seconds: float = _CLOSE_SECONDS, *, is_ours: bool = True
+) -> Kept:
     """
     Take away what a run has left on the host, but for its record.
 
-    The gate closes the run first, and what it wrote down is moved to the run's record.
+    The gate closes the run first, and what it wrote down is moved to the run's record. Where it is not ours to say how
+    the run ended, nobody can any more, and the record says that.
     """
     with claimed(session) as mine:
         if not mine:
@@ -573,6 +590,8 @@ def _tidy(gate: Gate | None, session: Session, state: str, seconds: float = _CLO
             # A gate that died meanwhile has written what it could.
             with contextlib.suppress(AisbError):
                 close_run(gate, session.run, seconds)
-        kept = keep_record(session, state)
+        kept = keep_record(session, job.directories.state, job.keep)
+        if not is_ours:
+            mend(job.directories.state, session.run)
         close_session(session)
         return kept

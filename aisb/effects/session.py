@@ -143,9 +143,14 @@ def orphans(parent: str) -> list[Session]:
 
 def _is_orphan(path: str) -> bool:
     try:
-        owner = (read_if_there(path) or b"").decode("ascii", "replace").split()
+        return is_gone((read_if_there(path) or b"").decode("ascii", "replace"))
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def is_gone(process: str) -> bool:
+    """Whether a process is no more that has written itself down as `this_process` does."""
+    owner = process.split()
     return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != _start_time(owner[0]))
 
 

@@ -52,7 +52,8 @@ class Shield(NamedTuple):
     """
     What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards.
 
-    `bare` is what was to be masked and cannot be, because of its name.
+    `bare` is what was to be masked and cannot be, because of its name; `in_vain` what was asked for on the command line
+    not to be protected, and is not by any rule.
     """
 
     covers: tuple[Cover, ...] = ()
@@ -60,6 +61,7 @@ class Shield(NamedTuple):
     watched: tuple[Watched, ...] = ()
     survey: Survey | None = None
     bare: tuple[str, ...] = ()
+    in_vain: tuple[str, ...] = ()
 
 
 class Wishes(NamedTuple):
@@ -101,7 +103,19 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
         watched=tuple(watched(tree, item) for item in protected),
         survey=_with_left_open(tree, wishes, seen),
         bare=tuple(path for path in wished if path not in masked),
+        in_vain=tuple(_in_vain(tree, wishes, seen)),
     )
+
+
+def _in_vain(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
+    """The paths that somebody named by the flag and that take nothing out; what a file says is for many projects."""
+    named = [item for item in wishes.unprotect if item.origin == "--unprotect"]
+    found = _of_project(tree, wishes, seen) if named else []
+    found = [*found, *_led_to(tree, found)]
+    for item in named:
+        place = parse_place(item.value, item.origin)
+        if without(found, [place]) == found:
+            yield place.path
 
 
 def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:

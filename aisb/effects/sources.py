@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
-from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE
+from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE, PROJECT_DIRECTORY
 from aisb.effects.git_directory import find_git_directory
 from aisb.effects.plan import fingerprint
 from aisb.effects.safe_files import (
@@ -130,9 +131,22 @@ def read_named(path: str, project: str, origin: str, *, private: bool = False) -
     if not path:
         raise UsageError(f"{origin} is empty", hint=f"name a file: {origin} FILE")
     need_outside_of_homes(path, volumes_directory(os.environ), origin)
-    if place := place_in_project(path, project, origin):
-        return NamedFile(read_in_project(project, place, private=private), in_project=True)
-    return NamedFile(read_outside(path, path, private=private), in_project=False)
+    place = place_in_project(path, project, origin)
+    try:
+        if place:
+            return NamedFile(read_in_project(project, place, private=private), in_project=True)
+        return NamedFile(read_outside(path, path, private=private), in_project=False)
+    except UsageError as error:
+        if origin == "--policy" and os.path.isdir(path):
+            raise UsageError(f"--policy {path} is a directory", hint=_policy_in(path)) from error
+        raise
+
+
+def _policy_in(directory: str) -> str:
+    """Which file was meant, as far as its name tells."""
+    names = [f"{directory.rstrip('/')}/{name}" for name in ("policy.yaml", f"{PROJECT_DIRECTORY}/policy.yaml")]
+    there = [name for name in names if os.path.isfile(name)]
+    return f"name the file: --policy {quote(there[0])}" if there else "name a file: --policy FILE"
 
 
 def user_layers(where: Directories) -> tuple[Layer, ...]:

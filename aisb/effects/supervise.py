@@ -63,6 +63,8 @@ class Outcome(NamedTuple):
     seeds: tuple[tuple[str, str], ...] = ()
     # Whether somebody told us to end it.
     was_told: bool = False
+    # Whether it ended because nobody read its output any more.
+    reader_left: bool = False
 
     def exit_code(self) -> int:
         """
@@ -264,7 +266,8 @@ class _Sandbox:
         # A signal may have come before it was ready to pass one on: it ends then, and leaves the command running.
         if os.WIFSIGNALED(status) or code in _TROUBLE or self._was_signalled:
             self._kill()
-        if self._reader_left and code in _ENDED_BY_US:
+        is_for_nobody = self._reader_left and code in _ENDED_BY_US
+        if is_for_nobody:
             code = 1 if self._outlets.failed else 128 + signal.SIGPIPE
         if self._is_late:
             code = TIMED_OUT
@@ -276,7 +279,8 @@ class _Sandbox:
         hits = (*self._watch.end(), *((TIMEOUT,) if self._is_late else ()))
         was_told = bool(self._told) or self._was_signalled or self._is_late
         seeds = tuple(self._lines.seeds)
-        return Outcome(code, self._lines.phases, refusal, _unwritten(self._outlets), hits, seeds, was_told)
+        unwritten = _unwritten(self._outlets)
+        return Outcome(code, self._lines.phases, refusal, unwritten, hits, seeds, was_told, is_for_nobody)
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []

@@ -80,9 +80,10 @@ Those of a run are the command's own; these are aisb's.
 
 ## For programs
 
-`--json` prints one object in ASCII whose field `version` is that of its form, one for all verbs; fields may be added
-within a version. [config/schemas/answers.json](../config/schemas/answers.json) is the schema. `inspect` has no other
-form, and `logs --json` without `--summary` is the lines of the record ([logs.md](logs.md#a-line))."""
+Every verb that answers has `--json`, `aisb --version` too. It prints one object in ASCII whose field `version` is that
+of its form, one for all verbs; fields may be added within a version.
+[config/schemas/answers.json](../config/schemas/answers.json) is the schema. `inspect` has no other form, and
+`logs --json` without `--summary` is the lines of the record ([logs.md](logs.md#a-line))."""
 
 
 def _entry(entry: Entry) -> str:

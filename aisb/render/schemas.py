@@ -17,9 +17,11 @@ from aisb.domain.http_rules import ACTIONS, ANY_METHOD, LONGEST_EXPRESSION, METH
 from aisb.domain.images import NODE_VERSIONS
 from aisb.domain.layers import NET_WIDTH, PROJECT_LISTS, PROJECT_SCALARS
 from aisb.domain.limits import PROJECT_CAPS
-from aisb.domain.net import FULL
+from aisb.domain.net import ALLOW, FULL, NONE, PINNED
 from aisb.domain.options import CONFIGURABLE, FLAG, LIST
 from aisb.domain.policy_file import HOST_KEYS, RULE_KEYS, TOP_KEYS, VERSION
+from aisb.domain.run_record import ENDS
+from aisb.domain.run_record import VERSION as RUN_VERSION
 from aisb.domain.updates import CURRENT, NEWER, UNKNOWN
 
 if TYPE_CHECKING:
@@ -94,7 +96,16 @@ def answers_schema() -> Schema:
         "allows": number,
         "seconds": number,
     }
+    ended = _record(
+        **dict.fromkeys(("run", "project", "started", "command", "ended", "reason"), text),
+        state={"enum": ["running", "ended"]},
+        exit={"type": ["integer", "null"]},
+        by={"enum": list(ENDS)},
+    )
+    images = _record(sandbox=text, gate=text)
     answers = {
+        "build": images,
+        "build --why": _record(reasons=_list(text)),
         "clean": _record(
             freed=number, removals=_list(_record(kind=text, name=text, about=text, size=number, stays=text))
         ),
@@ -102,6 +113,9 @@ def answers_schema() -> Schema:
             verdict={"enum": list(LEVELS)},
             checks=_list(_record(check=text, level={"enum": list(LEVELS)}, evidence=text, fix=text)),
         ),
+        "gate logs": _record(gate=text, lines=_list(text)),
+        "gate up": _record(gate=text, started=yes_or_no),
+        "init": _record(file=text, entries=_list(text), proposed=number, read=_list(text)),
         "gate status": _record(gates=_list(_record(**gate))),
         "inspect RUN": _record(
             **dict.fromkeys(("run", "project", "started", "command", "container"), text),
@@ -125,17 +139,47 @@ def answers_schema() -> Schema:
         "policy presets": _record(presets={"type": "object", "additionalProperties": _list(item)}),
         "policy show": _record(policy=texts),
         "ps": _record(runs=_list(_record(run=text, project=text, started=text, command=text))),
+        "ps --all": _record(runs=_list(ended)),
         "trust --show": _record(
             project=text,
             trusted=yes_or_no,
             hash=text,
             differs=_list(_record(file=text, **{"is": {"enum": ["new", "gone", "changed"]}})),
         ),
+        "update": _record(
+            **dict.fromkeys(("generation", "was", "base", "digest"), text),
+            images=images,
+            changed=_record(**{role: {"type": ["array", "null"], "items": text} for role in ("sandbox", "gate")}),
+        ),
         "update --check": _record(found={"type": "object", "additionalProperties": found}),
+        "version": _record(aisb=text),
     }  # fmt: skip
     versioned = {verb: _versioned(schema) for verb, schema in answers.items()}
     references = [{"$ref": f"#/definitions/{quote(verb)}"} for verb in versioned]
     return {"$schema": _DRAFT, "title": "ai-sandbox: answers", "anyOf": references, "definitions": versioned}
+
+
+def run_schema() -> Schema:
+    """Of `run.json` in the record of a run."""
+    text, maybe = {"type": "string"}, {"type": ["string", "null"]}
+    whose = {"enum": list(ENDS), "description": "whose the exit code is; unknown: aisb or the machine went down"}
+    made = _record(
+        version={"const": RUN_VERSION},
+        run={**text, "pattern": "^[0-9a-f]{8}$"},
+        project={**text, "description": "the directory; empty without one"},
+        command={**text, "description": "its first word: the others may hold secrets"},
+        image={**text, "description": "the sandbox's, by its tag"},
+        net={"enum": [ALLOW, PINNED, NONE, FULL]},
+        gate={**maybe, "description": "how its name begins; runs of one policy share it"},
+        publish={**_list(text), "description": "its ports on this machine, as HOST:PORT"},
+        owner={**text, "description": "aisb's process: its number, its start, the boot"},
+        started={**text, "description": "in UTC"},
+        ended={**maybe, "description": "null while it runs, and where nobody was left to say it"},
+        exit={"type": ["integer", "null"], "description": "aisb's exit code"},
+        by=whose,
+        reason={**text, "description": "in words"},
+    )
+    return {"$schema": _DRAFT, "title": "ai-sandbox: run.json of a run's record", **made}
 
 
 # By the name of the file, without its ending.
@@ -144,6 +188,7 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
     "config": config_schema,
     "policy": policy_schema,
     "project": project_schema,
+    "run": run_schema,
 }
 
 

@@ -57,11 +57,12 @@ def shield_lines(
     places: Sequence[Mounted] = (),
     bare: Sequence[str] = (),
     project: str = PROJECT_TARGET,
+    in_vain: Sequence[str] = (),
 ) -> list[str]:
     """
     What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
     spoken to inside. `bare` is what cannot be masked, because no mount takes its name; `project` is where that is
-    inside.
+    inside; `in_vain` what was not to be protected, and is not anyway.
     """
     hidden = [mask.target.removeprefix(f"{project}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
@@ -69,6 +70,11 @@ def shield_lines(
         *(printable(mounted(place)) for place in places[:MOST]),
         *([f"... and {len(places) - MOST} other mounts"] if len(places) > MOST else []),
         *(f"note: {printable(note)}" for place in places for note in place.notes),
+        *(
+            f"note: --unprotect {printable(path)} changes nothing: no protected path of the project is there, or below"
+            " (see: aisb policy show)"
+            for path in in_vain
+        ),
         *([f"masked, so empty inside: {some(hidden)}"] if hidden else []),
         *([f"warning: not masked, for a line break or bytes in the name: {some(list(bare))}"] if bare else []),
         *([f"warning: sockets in the project, which what is inside can speak to: {some(sockets)}"] if sockets else []),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aisb.domain.images import ImageNames, PinnedBase
@@ -27,6 +27,29 @@ def update_lines(
         ),
         *(["to go back: aisb update --rollback"] if before else []),
     ]
+
+
+def update_json(
+    before: PinnedBase | None,
+    after: PinnedBase,
+    names: ImageNames,
+    changed: tuple[tuple[str, ...], ...] | None,
+) -> dict[str, Any]:
+    """The same for programs; what has changed is not known of a first generation."""
+    lists = [list(found) for found in changed] if changed else [None] * len(names)
+    return {
+        "generation": after.generation,
+        "was": before.generation if before else "",
+        "base": after.reference,
+        "digest": after.digest,
+        "images": names._asdict(),
+        "changed": dict(zip(names._fields, lists, strict=True)),
+    }
+
+
+def rollback_json(after: PinnedBase, names: ImageNames) -> dict[str, Any]:
+    """Where one is now, for programs."""
+    return update_json(None, after, names, None)
 
 
 def _base_line(before: PinnedBase | None, after: PinnedBase) -> str:

@@ -14,29 +14,29 @@ _aisb_words() {
 _aisb_flags() {
 	case $1 in
 	allow) echo --for --run --save --project --help ;;
-	build) echo --base-image --install --customize --node --node-source --ca-bundle --pull --refresh-base --no-cache --why --harness --trace --quiet --help ;;
+	build) echo --base-image --install --customize --node --node-source --ca-bundle --pull --refresh-base --no-cache --why --harness --json --trace --quiet --help ;;
 	clean) echo --all --volumes --volume --dry-run --json --trace --help ;;
 	deny) echo --run --project --help ;;
 	doctor) echo --json --strict --help ;;
 	exec) echo --tty --cwd --env --help ;;
 	'gate down') echo --all --help ;;
-	'gate logs') echo --help ;;
-	'gate status') echo --json --help ;;
-	'gate up') echo --allow --policy --gate-idle --base-image --install --harness --project --trust-once --quiet --help ;;
-	init) echo --project --help ;;
-	inspect) echo --packages --base-image --install --customize --harness --node --node-source --trace --help ;;
-	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
+	'gate logs') echo --all --json --help ;;
+	'gate status') echo --all --json --help ;;
+	'gate up') echo --allow --policy --gate-idle --base-image --install --harness --project --trust-once --json --quiet --help ;;
+	init) echo --project --json --help ;;
+	inspect) echo --packages --base-image --install --customize --harness --node --node-source --json --trace --help ;;
+	learn) echo --output --save --yes --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --keep-runs --keep-days --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help ;;
 	logs) echo --follow --denied --json --summary --markdown --since --project --help ;;
 	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
 	'policy presets') echo --base-image --install --harness --json --help ;;
 	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
-	ps) echo --json --help ;;
-	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
-	serve) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	ps) echo --all --json --help ;;
+	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --keep-runs --keep-days --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
+	serve) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --keep-runs --keep-days --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
 	stop) echo --project --help ;;
 	trust) echo --project --show --json --revoke --env-file --help ;;
 	update) echo --check --json --rollback --base-image --install --customize --harness --node --node-source --ca-bundle --pull --trace --quiet --help ;;
-	version) echo --help ;;
+	version) echo --json --help ;;
 	esac
 }
 
@@ -44,7 +44,7 @@ _aisb_flags() {
 _aisb_values() {
 	case $1 in
 	--allow) echo '@anthropic @apt @github @npm @openai @pi @pypi' ;;
-	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --run | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
+	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --keep-days | --keep-runs | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --run | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
 	--ca-bundle | --customize | --cwd | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
 	--harness) echo 'claude pi' ;;
 	--net) echo 'allow full none' ;;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ WITHOUT_SIZES = r"sed -E 's/, [0-9.]+ k?B//'"
 
 def cleaned(lab: Lab, *flags: str) -> tuple[list[str], list[str]]:
     """What clean says, and what is left."""
-    lines = [f"aisb clean {flag} >~/said || exit; cat ~/said | {WITHOUT_SIZES}" for flag in flags]
+    lines = [f"aisb clean {flag} >~/said 2>&1 || exit; cat ~/said | {WITHOUT_SIZES}" for flag in flags]
     result = lab.run("\n".join([STORE, *lines, "echo --", LEFT, "echo --"]))
     assert result.code == 0, result.text + result.errors
     said, left, _ = result.text.split("--\n")
@@ -84,7 +86,59 @@ def test_all_images_and_homes_go_but_what_is_in_use_and_what_is_not_ours(lab: La
 
 
 def test_a_pattern_chooses_homes_and_nothing_else(lab: Lab) -> None:
-    _, left = cleaned(lab, "--volume 'postgres*'", "--volume '*a-0*'")
+    said, left = cleaned(lab, "--volume 'postgres*'", "--volume '*a-0*'")
+
+    none = "aisb: no home that is not in use has a name like 'postgres*'; all of them: aisb clean --volumes --dry-run"
+    assert [line for line in said if line.startswith("aisb: ")] == [none]
 
     assert {"postgres", "aisb-home-b-012345", "aisb-home-c-012345"} <= set(left)
     assert "aisb-home-a-012345" not in left
+
+
+# Images are those of the other store, which this one only reads.
+BESIDE = """
+conf=~/.config/containers/storage.conf; other=$(sed -n 's/^graphroot = //p' $conf)
+printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n' ~/store $XDG_RUNTIME_DIR/clean-$$ >$conf
+printf '[storage.options]\nadditionalimagestores = [%s]\n' "$other" >>$conf
+trap 'podman rm --all --force --time 0 >&2; podman unshare sh -c "umount ~/store/overlay; rm -rf ~/store"' EXIT
+kept() { ls -d $XDG_RUNTIME_DIR/aisb/r/* $XDG_RUNTIME_DIR/aisb/g/* 2>/dev/null | sort; }
+kept >~/before
+"""
+# All are there before the first one goes on; each asks for what it may reach, and for what its neighbour may.
+TWENTY = """
+one() {
+    case $(($1 % 4)) in
+        0 | 1) flags="--gate-idle 600 --allow exact:n$1-$OWN.allowed.test" ;;
+        2) flags="--no-gate --allow exact:n$1-$OWN.allowed.test" ;;
+        3) flags="--net none" ;;
+    esac
+    aisb -q --project p$1 $flags --env OWN -- sh -c 'touch up; until [ -e go ]; do sleep 0.05; done
+        for n in $0 $(($0 + 1)); do curl -s -o /dev/null -w "%{http_code} " http://n$n-$OWN.allowed.test/; done; exit $0' $1 >out.$1
+    echo "$1 $? $(cat out.$1)" >>ended
+}
+for n in $(seq 0 19); do mkdir p$n; one $n & done
+until [ "$(ls -d p*/up 2>/dev/null | wc -l)" = 20 ] || [ -s ended ]; do sleep 0.05; done
+aisb ps | wc -l
+for n in $(seq 0 19); do touch p$n/go; done
+wait
+sort -n ended
+"""
+CLEANED = """
+echo --; aisb clean --all --volumes --json
+echo --; podman ps --all --format '{{.Names}}'; podman volume ls --format '{{.Name}}'
+kept | comm -13 ~/before -
+"""
+
+
+def test_after_twenty_runs_at_once_nothing_is_left_but_images(lab: Lab) -> None:
+    """Each with a policy of its own, and what that says. Images of a store that is only read stay, which is said."""
+    result = lab.run(BESIDE + TWENTY + CLEANED, env={"OWN": secrets.token_hex(4)}, timeout=300)
+
+    ended, said, left = result.text.split("--\n")
+    answers = {0: "200 403", 1: "200 403", 2: "200 000", 3: "000 000"}
+    assert ended.splitlines() == ["20", *(f"{n} {n} {answers[n % 4]} " for n in range(20))], result.errors
+    removals = json.loads(said)["removals"]
+    stays = {item["kind"] for item in removals if item["stays"]}
+    gone = [item["kind"] for item in removals if not item["stays"]]
+    assert (stays <= {"image"}, gone.count("volume"), gone.count("gate") >= 10) == (True, 20, True)
+    assert left == ""

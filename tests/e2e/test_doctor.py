@@ -76,3 +76,51 @@ def test_what_a_run_refuses_is_red(lab: Lab) -> None:
     # What is in podman's settings a run sees when it finds the mount.
     said = {name: text for name, text in evidence.items() if text in ended[name].stderr}
     assert said.keys() == REFUSED.keys() - {"podman's settings"}
+
+
+# Nobody's range of ids, a mapper that may not map, a podman that others may have put there; and a login without its
+# directory. What is mounted over what is only there for this host, and as long.
+BREAK = """
+mkdir -p /run/aisb-doctor/up /run/aisb-doctor/work
+mount -t overlay -o lowerdir=/etc,upperdir=/run/aisb-doctor/up,workdir=/run/aisb-doctor/work none /etc
+sed -i /^aisb-lab:/d /etc/subuid /etc/subgid
+cp -p /usr/bin/newuidmap /var/tmp/aisb-newuidmap
+chmod u-s /var/tmp/aisb-newuidmap
+mount --bind /var/tmp/aisb-newuidmap /usr/bin/newuidmap
+mkdir /home/aisb-lab/first
+ln -s /usr/bin/podman /home/aisb-lab/first/podman
+chown -hR aisb-lab: /home/aisb-lab/first
+chmod 777 /home/aisb-lab/first
+"""
+MADE_WHOLE = """
+umount /etc || true
+umount /usr/bin/newuidmap || true
+rm -rf /run/aisb-doctor /var/tmp/aisb-newuidmap /home/aisb-lab/first
+"""
+LOG_IN = 'unset XDG_RUNTIME_DIR; export PATH="/home/aisb-lab/first:$PATH"'
+
+
+def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab) -> None:
+    """Each command as it stands there, behind its words; those with sudo as root. Until nothing is red: then a run works."""
+    told: list[list[str]] = []
+    said: list[str] = [LOG_IN]
+    lab.as_root(BREAK)
+    try:
+        before = lab.run("\n".join([*said, "aisb -q --net none -- echo ran"]))
+        while len(told) < 4:
+            checks = json.loads(lab.run("\n".join([*said, "aisb doctor --json"])).stdout)["checks"]
+            red = {item["check"]: item["fix"].rpartition(": ")[2] for item in checks if item["level"] == "fail"}
+            if not red:
+                break
+            told.append(list(red))
+            for command in red.values():
+                if command.startswith("sudo "):
+                    lab.as_root(command.removeprefix("sudo "))
+                else:
+                    said.append(command)
+        after = lab.run("\n".join([*said, "aisb -q --net none -- echo ran"]))
+    finally:
+        lab.as_root(MADE_WHOLE)
+
+    assert told == [["runtime directory", "subordinate ids", "id mappers"], ["podman"]]
+    assert (before.code, before.text, after.code, after.text) == (69, "", 0, "ran\n"), after.errors

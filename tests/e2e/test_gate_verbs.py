@@ -19,7 +19,7 @@ def test_a_gate_that_serves_and_one_that_hangs(lab: Lab) -> None:
     result = lab.run(f"""
 gate=$({NAME})
 aisb gate status $gate; echo $?
-aisb gate logs $gate | grep bridge
+aisb gate logs --all $gate | grep bridge; aisb gate logs $gate 2>&1
 podman unshare kill -STOP $(podman top aisb-gate-$gate hpid comm | sed -n 's/ *squid$//p')
 aisb gate status $gate; echo $?
 aisb gate down $gate 2>&1; echo $?
@@ -31,6 +31,8 @@ aisb gate down $gate 2>&1
     text = re.sub(r"[0-9a-f]{12}", "GATE", re.sub(r"up [0-9]+s", "up TIME", result.text))
     lines = [line.strip() for line in text.splitlines()]
     assert lines[:3] == ["GATE  proved   2 entries  no run  up TIME", "0", "bridge: ready"], result.errors
+    # squid speaks much of its start, and of no trouble.
+    assert lines[3] == "aisb: gate GATE: no trouble; all that it has said: aisb gate logs --all GATE"
     hangs = lines.index("GATE  wedged   2 entries  no run  up TIME")
     assert lines[hangs + 1].startswith("the gate says: the gate does not pass its own probe: squid did not answer")
     assert lines[lines.index("69") :] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from typing import TYPE_CHECKING
@@ -53,9 +54,16 @@ def test_a_code_that_podman_has_lost_is_the_commands_all_the_same(lab: Lab) -> N
     script = "\n".join(f"aisb -q --net none -- sh -c '{command}'; echo $?" for command in commands)
 
     ended = lab.run(
-        f'mkdir ~/first; cat >~/first/podman; chmod 755 ~/first/podman; PATH="$HOME/first:$PATH"\n{script}\ncat ~/ended',
+        f'mkdir ~/first; cat >~/first/podman; chmod 755 ~/first/podman; PATH="$HOME/first:$PATH"\n{script}\ncat ~/ended\n'
+        "aisb ps --all --json; cat ~/.local/state/ai-sandbox/runs/*/policy | sort -u | grep net=",
         stdin=LOSES.encode(),
     )
 
     codes = ["7", "0", "127", "137"]
-    assert ended.text.splitlines() == [*codes, *(f"ended with {code}" for code in codes)], ended.errors
+    lines, _, listed = ended.text.partition("{")
+    assert lines.splitlines() == [*codes, *(f"ended with {code}" for code in codes)], ended.errors
+    # So the record of each says as well, with whose it was, and runs without a gate have one.
+    runs, end = json.JSONDecoder().raw_decode("{" + listed)
+    found = [(str(run["exit"]), run["by"], run["state"], run["command"]) for run in runs["runs"]]
+    assert found == [(code, "command", "ended", "sh") for code in codes]
+    assert listed[end - 1 :].split() == ["net=none"]

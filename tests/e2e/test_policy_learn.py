@@ -165,13 +165,14 @@ def test_the_list_goes_where_it_was_asked_for_whatever_the_agent_does_there(lab:
     """A file is opened before the run, and no link in the project is followed after it."""
     agent = "sh -c 'curl -sS -o /dev/null https://cdn.test; rm list; ln -s /home/aisb-lab/stolen list; ln -s /home/aisb-lab .ai-sandbox'"
     result = lab.run(
-        f"touch list ~/stolen; ln list kept; aisb learn -q --output list --save -- {agent}; echo $?; "
+        f"touch list ~/stolen; ln list kept; aisb learn --output list --save -- {agent}; echo $?; "
         "cat kept; wc -c <~/stolen; ls -A ~ | grep allow"
     )
 
     code, *lines, stolen = result.text.splitlines()
     assert (code, entries_of("\n".join(lines)), stolen) == ("0", ["exact:cdn.test"], "0")
     assert "aisb: .ai-sandbox cannot be read: it is a link" in result.errors
+    assert "aisb: the proposed list is in list; what you want of it belongs in .ai-sandbox/allow\n" in result.errors
     assert "exact:cdn.test" not in result.errors
 
 

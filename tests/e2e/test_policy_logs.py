@@ -177,7 +177,8 @@ def test_what_was_asked_for_does_nothing_to_a_terminal(lab: Lab) -> None:
 
 def test_a_record_that_cannot_be_kept_costs_nothing_else(lab: Lab) -> None:
     """The command's own exit code and what was refused are said all the same. (C64)"""
-    spoilt = "mkdir -p ~/.local/state/ai-sandbox && aisb -q --net none -- true && : >~/.local/state/ai-sandbox/runs"
+    runs = "~/.local/state/ai-sandbox/runs"
+    spoilt = f"aisb -q --net none -- true && rm -r {runs} && : >{runs}"
     result = lab.run(f"{spoilt}; aisb --allow allowed.test -- sh -c 'curl -sS https://evil.test; exit 7'; echo $?")
 
     assert (result.code, result.text) == (0, "7\n"), result.errors

@@ -47,7 +47,8 @@ found = dict(
 )
 tty = subprocess.run(["script", "-qec", f"aisb exec --tty {run} -- sh -c 'test -t 0 && test -t 1 && echo a tty'", "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
 stopped = aisb("stop", run)
-report(**found, tty=tty.endswith("a tty\n"), stopped=stopped[0], end=s.wait_for_end(), again=aisb("stop", run)[0], still=run in aisb("ps")[1], left=left())
+report(**found, tty=tty.endswith("a tty\n"), stopped=stopped[0], end=s.wait_for_end(),
+    ended=[[it["exit"], it["by"]] for it in json.loads(aisb("ps", "--all", "--json")[1])["runs"] if it["run"] == run], again=aisb("stop", run)[0], still=run in aisb("ps")[1], left=left())
 """
 
 
@@ -59,7 +60,7 @@ def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
         "given": "run\n=s3cret exec\n", "inspected": False, "dropped": dropped,
         "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve"],
         "shown": "serve", "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
-        "still": False, "left": [],
+        "ended": [[143, "signal"]], "still": False, "left": [],
     }  # fmt: skip
 
 

@@ -9,23 +9,37 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jsonschema import Draft7Validator
 
+from aisb import __version__
 from aisb.cli.completion import all_verbs
 from aisb.domain.answers import VERSION, answer_text
 from aisb.domain.clean import VOLUME, Removal
 from aisb.domain.doctor import FAIL, Finding
 from aisb.domain.doctor import as_json as doctor_json
 from aisb.domain.gates import GateSeen
+from aisb.domain.images import ImageNames, PinnedBase
 from aisb.domain.updates import as_json, compared
-from aisb.effects.records import ABOUT, AUDIT
+from aisb.effects.records import AUDIT
+from aisb.effects.run_record import ABOUT
 from aisb.render.clean import clean_json
 from aisb.render.gates import status_json
+from aisb.render.updates import rollback_json, update_json
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "config/schemas/answers.json").read_text())
-# These say in their own names which of their answers it is.
-FLAGS = {"logs": "logs --summary", "trust": "trust --show", "update": "update --check"}
+# These have more than one answer, or one with that flag alone.
+FORMS = {
+    "build": {"build", "build --why"},
+    "inspect": {"inspect", "inspect RUN"},
+    "logs": {"logs --summary"},
+    "ps": {"ps", "ps --all"},
+    "trust": {"trust --show"},
+    "update": {"update", "update --check"},
+}
+# What these have on stdout is a command's own, or nothing: what they say is for whoever typed them.
+SILENT = {"run", "learn", "exec", "serve", "allow", "deny", "stop", "gate down"}
 
 
 def faults(verb: str, text: str) -> list[str]:
@@ -53,8 +67,57 @@ def test_every_verb_that_answers_programs_is_in_the_schema() -> None:
     Draft7Validator.check_schema(SCHEMA)
     asked = {verb.words for verb in all_verbs() if any(flag.name == "json" for flag in verb.flags)}
 
-    # They have no other form.
-    assert {FLAGS.get(verb, verb) for verb in asked} | {"inspect", "inspect RUN"} == set(SCHEMA["definitions"])
+    assert set().union(*(FORMS.get(verb, {verb}) for verb in asked)) == set(SCHEMA["definitions"])
+
+
+def test_a_verb_answers_programs_or_nobody() -> None:
+    """A verb that is new has --json, or stands among those that answer nothing."""
+    silent = {verb.words for verb in all_verbs() if not any(flag.name == "json" for flag in verb.flags)}
+
+    assert silent - {"gate", "policy"} == SILENT
+
+
+@pytest.mark.parametrize("words", [("version", "--json"), ("--version", "--json")])
+def test_the_version_is_an_answer(tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, text = ask(tmp_path, *words)
+
+    assert (code, faults("version", text)) == (0, [])
+    assert json.loads(text) == {"version": 1, "aisb": __version__}
+
+
+def test_a_first_list_is_told_to_programs(tmp_path: Path) -> None:
+    """On stdout alone, and nothing of it in words besides."""
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/package.json").write_text("{}")
+    (tmp_path / "p/package-lock.json").write_text("https://n.test/x https://o.test/y")
+
+    code, text = ask(tmp_path, "init", "--json")
+
+    assert (code, faults("init", text)) == (0, [])
+    assert json.loads(text) == {
+        "version": 1,
+        "file": f"{tmp_path}/p/.ai-sandbox/allow",
+        "entries": ["@npm"],
+        "proposed": 2,
+        "read": ["package.json"],
+    }
+
+
+def test_what_was_built_and_renewed_is_of_its_form() -> None:
+    base = PinnedBase("x:1", "x@sha256:0", "sha256:0", generation="2026-01-01")
+    names = ImageNames("s:1", "g:1")
+
+    assert faults("build", answer_text(names._asdict())) == []
+    assert faults("update", answer_text(update_json(base, base, names, (("a 1 -> 2",), ())))) == []
+    assert faults("update", answer_text(rollback_json(base, names))) == []
+    assert update_json(None, base, names, None) == {
+        "generation": "2026-01-01",
+        "was": "",
+        "base": "x:1",
+        "digest": "sha256:0",
+        "images": {"sandbox": "s:1", "gate": "g:1"},
+        "changed": {"sandbox": None, "gate": None},
+    }
 
 
 def test_every_answer_has_its_version_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from aisb.domain.clean import (
     CONTAINER,
+    GATE,
     IMAGE,
     VOLUME,
     Home,
@@ -190,6 +192,54 @@ def test_containers_of_runs_that_are_over_go_first(directories: Directories) -> 
         ("images", "--filter"),
         ("volume", "ls"),
     ]
+
+
+def gate_there(directories: Directories, name: str, owner: str = "") -> str:
+    """The directory of a gate that has ended."""
+    directory = f"{directories.runtime}/g/{name}"
+    os.makedirs(f"{directory}/r")
+    for file, text in {"key": name + 52 * "0", **({"owner": owner} if owner else {})}.items():
+        with open(f"{directory}/{file}", "w") as opened:
+            opened.write(text)
+    return directory
+
+
+def test_all_means_gates_too_that_no_run_uses(directories: Directories) -> None:
+    """With their images, which only they have; the one of a run that goes on stays."""
+    used, idle = gate_there(directories, "a" * 12), gate_there(directories, "b" * 12)
+    open_session(f"{used}/r", "0000aaaa", {}, "")
+    containers = [
+        {"Names": [f"aisb-gate-{name}"], "ImageID": f"id-{name[0]}", "Labels": {"aisb.role": "gate"}}
+        for name in ("a" * 12, "b" * 12)
+    ]
+    images = [podman_image(image(name, 1, "gate", base=name)) for name in "ab"]
+    everything = FakeRunner(said(containers), said([]), said(images))
+
+    found = find_removals(Store("podman", everything, directories), Wish(everything=True))
+    plain = find_removals(Store("podman", FakeRunner(said(containers), said([]), said(images)), directories), Wish())
+
+    assert [(item.kind, item.name) for item in found] == [(GATE, "b" * 12), (IMAGE, "localhost/aisb-gate:b")]
+    assert plain == []
+    runner = FakeRunner(Finished(0))
+    assert remove(Store("podman", runner, directories), found[0]) == ""
+    assert runner.argvs == [("podman", "rm", "--force", "--time", "0", "--ignore", f"aisb-gate-{'b' * 12}")]
+    assert (os.path.exists(idle), os.path.exists(used)) == (False, True)
+
+
+def test_a_gate_that_a_run_has_taken_meanwhile_stays_and_so_does_what_is_not_on_record_yet(
+    directories: Directories,
+) -> None:
+    taken, left = gate_there(directories, "a" * 12), gate_there(directories, "b" * 12)
+    os.mkdir(f"{left}/r/0000bbbb")
+    lock = os.open(f"{taken}/lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    store = Store("podman", FakeRunner(), directories)
+
+    stays = [remove(store, Removal(GATE, name * 12, "")) for name in "abc"]
+
+    os.close(lock)
+    assert stays == ["a run uses it", "the record of a run that was killed is in it: the next run takes it away", ""]
+    assert (os.path.exists(taken), os.path.exists(left)) == (True, True)
 
 
 def test_what_was_remembered_of_it_goes_first_and_what_podman_keeps_is_said(directories: Directories) -> None:

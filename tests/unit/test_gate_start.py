@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.effects import gate as gate_module
 from aisb.effects.gate import GatePlan, drop_own_gates, need_gate
 from aisb.effects.process import Finished
 
@@ -105,6 +107,31 @@ def test_no_file_of_a_gate_holds_its_password(tmp_path: Path) -> None:
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sorted(path.name for path in files) == ["idle", "key", "lock", "owner", "start"]
     assert [path for path in files if b"s3cr3t" in path.read_bytes()] == []
+
+
+def test_a_directory_that_is_taken_away_meanwhile_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its lock is there, and after it was taken: the lock of a directory that is gone holds nobody off."""
+    plan = GatePlan("k" * 64, "image", {"idle": "600\n"})
+    directory = tmp_path / "g" / plan.short
+    original, calls = gate_module._lock, []
+
+    def lock(path: str, kind: int) -> int:
+        if path.endswith("/lock"):
+            calls.append(path)
+            if len(calls) == 1:
+                shutil.rmtree(directory)
+            descriptor = original(path, kind)
+            if len(calls) == 2:
+                shutil.rmtree(directory)
+            return descriptor
+        return original(path, kind)
+
+    monkeypatch.setattr(gate_module, "_lock", lock)
+    gate = need_gate(plan, str(tmp_path), Podman(), lambda _directory: ARGV)
+
+    assert (len(calls), (directory / "conf/idle").read_text()) == (3, "600\n")
+    assert os.path.samestat(os.fstat(gate.lock), os.stat(directory / "lock"))
+    os.close(gate.lock)
 
 
 def test_the_directory_of_a_runs_own_gate_goes_when_nobody_holds_it(tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ import fcntl
 import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.domain.gates import ENDED, PROVED, WEDGED, GateSeen, chosen, count_entries
+from aisb.domain.gates import ENDED, PROVED, WEDGED, GateSeen, chosen, count_entries, troubles
 from aisb.effects.gates import end_gate_container, log_of, look_at_gates
 from aisb.effects.process import Finished
 from aisb.effects.session import open_session
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 KEY = "0123456789abcdef" * 4
 NAME = KEY[:12]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @pytest.fixture
@@ -147,6 +150,75 @@ def test_the_status_is_a_line_a_gate_with_what_is_wrong_below() -> None:
 )
 def test_a_time_is_said_as_people_say_it(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+WELL = """
+2026/03/01 11:00:00| Processing Configuration File: /run/aisb/conf/squid.conf (depth 0)
+2026/03/01 11:00:00| Created PID file (/run/squid/squid.pid)
+2026/03/01 11:00:00 kid1| Starting Squid Cache version 6.13 for x86_64-pc-linux-gnu...
+2026/03/01 11:00:00 kid1| WARNING: no_suid: setuid(0): (1) Operation not permitted
+2026/03/01 11:00:00 kid1| With 16384 file descriptors available
+2026/03/01 11:00:00| Adding nameserver 203.0.113.53 from /etc/resolv.conf
+2026/03/01 11:00:00| helperOpenServers: Starting 1/1 'python3' processes
+2026/03/01 11:00:00| Accepting SSL bumped HTTP Socket connections at conn9 local=127.0.0.1:3129 remote=[::] FD 15 flags=9
+    listening port: tls
+bridge: ready
+
+2026/03/01 11:00:05| Reconfiguring Squid Cache (version 6.13)...
+"""
+ILL = """\
+2026/03/01 11:00:06| WARNING: All 1/1 rules processes are busy.
+2026/03/01 11:00:06 kid1| ERROR: failed to negotiate a TLS connection
+2026/03/01 11:00:07| FATAL: The rules helpers are crashing too rapidly, need help!
+2026/03/01 11:00:08| Detected DEAD Parent: up
+gate: not used as a name server: fe80::1%eth0
+Traceback (most recent call last):
+  File "/usr/libexec/aisb/gate/bridge.py", line 1, in main
+bridge: the gate ends: squid has ended
+2026/03/01 11:00:09 a line of something else
+"""
+
+
+def test_of_a_gates_log_the_troubles_are_shown() -> None:
+    """What squid says of its start is none; a line that nobody knows is one."""
+    assert troubles(WELL) == []
+    assert troubles(WELL + ILL + WELL) == ILL.splitlines()
+
+
+def asked(runtime: str, *words: str) -> tuple[int, str, str]:
+    """What `aisb gate` says there, asked by an ordinary user."""
+    environ = {"HOME": runtime, "PATH": os.defpath, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": ROOT}
+    program = "import os, sys; os.getuid = os.geteuid = lambda: 7\n"
+    program += "from aisb.effects import state; state._runtime_directory = lambda environ: environ['XDG_RUNTIME_DIR']\n"
+    program += "from aisb.cli.main import main; sys.exit(main(['gate', *sys.argv[1:]]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], env=environ, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_gates_that_have_ended_are_counted_unless_they_are_asked_for(runtime: str) -> None:
+    """And of a log without trouble that is said, with where the rest is."""
+    directory = make(f"{runtime}/aisb")
+    ended = f"{NAME}  ended    0 entries  no run\n"
+
+    assert asked(runtime, "status") == (
+        0,
+        "no gate is there: the next run starts one\n",
+        "aisb: 1 gate has ended: aisb gate status --all\n",
+    )
+    assert asked(runtime, "status", "--all") == asked(runtime, "status", NAME[:4]) == (0, ended, "")
+    none = f"aisb: gate {NAME}: no trouble; all that it has said: aisb gate logs --all {NAME}\n"
+    assert asked(runtime, "logs") == (0, "", none)
+    assert asked(runtime, "logs", "--all") == (0, "bridge: ready\n", "")
+    with open(f"{directory}/log", "a") as file:
+        file.write("bridge: the gate ends: \x1b\n")
+    code, text, said = asked(runtime, "logs", "--json")
+    assert (code, json.loads(text), said) == (
+        0,
+        {"version": 1, "gate": NAME, "lines": ["bridge: the gate ends: \\x1b"]},
+        "",
+    )
 
 
 def test_a_gate_is_named_by_how_its_name_begins() -> None:

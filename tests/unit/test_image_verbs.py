@@ -77,15 +77,7 @@ def test_so_is_that_of_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--check", "--rollback"], "--check and --rollback exclude each other"),
-        (["--json"], "--json has a meaning with --check alone"),
-        (["--json", "--rollback"], "--json has a meaning with --check alone"),
-    ],
-)
-def test_an_update_does_one_thing(words: list[str], message: str) -> None:
+def test_an_update_does_one_thing() -> None:
     """What contradicts itself is not guessed at."""
-    with pytest.raises(UsageError, match=message):
-        run_verb("update", words)
+    with pytest.raises(UsageError, match="--check and --rollback exclude each other"):
+        run_verb("update", ["--check", "--rollback"])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from aisb.effects.records import ABOUT, AUDIT, keep_record
+from aisb.effects.records import AUDIT, keep_record
+from aisb.effects.run_record import ABOUT
 from aisb.effects.session import Session, close_session, open_session
 from tests.unit.test_log import CUT_OFF, DENIED, LINE
 

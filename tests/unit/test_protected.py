@@ -18,6 +18,7 @@ from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.tree import Tree
 from aisb.errors import Unprotected, UsageError
 from aisb.render.file_report import file_lines
+from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -307,6 +308,22 @@ def test_more_and_less_is_protected_as_it_was_asked(project: Path) -> None:
 
     assert shown(shield) == [".husky ro", "ci rw", "ci/run ro", "docs ro", "new ro"]
     assert not any(path.startswith((".git", ".pi")) for path in watched(shield, project))
+
+
+def test_what_a_flag_does_not_unprotect_after_all_is_said(project: Path, tmp_path: Path) -> None:
+    """Below a protected directory nothing is taken out, nor of a repository that lies elsewhere; a file is for many projects."""
+    make(project, {".git/hooks/x": ""})
+    less = [Setting(path, "--unprotect") for path in (".git/hooks/x", ".git/config", ".envrc", "src", ".git")]
+    filed = Setting("src", "~/.config/ai-sandbox/config.yaml:3")
+    (tmp_path / "elsewhere/worktrees/w").mkdir(parents=True)
+    beside = tmp_path / "w"
+    make(beside, {".git": f"gitdir: {tmp_path}/elsewhere/worktrees/w"})
+
+    assert shield_of(project, Wishes(unprotect=(*less, filed), home="/h")).in_vain == (".git/hooks/x", "src")
+    assert shield_of(beside, Wishes(unprotect=(less[1],), home="/h")).in_vain == (".git/config",)
+    assert shield_lines((), None, in_vain=["a\x1b"]) == [
+        "note: --unprotect a\\x1b changes nothing: no protected path of the project is there, or below (see: aisb policy show)"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "/", ".", "..", "../x", "a/../b", "/etc", "a//b", "./a", "a\nb", "x" * 5000])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.runs import _environment, _parsed
-from aisb.effects.records import about
+from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
@@ -116,7 +116,11 @@ def test_what_a_run_is_comes_of_its_files_and_of_podman(tmp_path: Path) -> None:
     files = {"mode": "allow\n", "policy.json": '{"names": []}'}
     parent = tmp_path / "g/0a1b2c/r"
     session = open_session(
-        str(parent), "1a2b3c4d", files, "{}", {"run.json": about("1a2b3c4d", "/p", "serve", ["8080:80"])}
+        str(parent),
+        "1a2b3c4d",
+        files,
+        "{}",
+        {"run.json": record_text(new_fields("1a2b3c4d", "/p", "serve", publish=["8080:80"]))},
     )
     found = {
         "ImageName": "localhost/aisb:1",

@@ -132,6 +132,25 @@ def test_a_link_in_the_project_to_somewhere_else_is_not_followed(project: Path, 
     assert caught.value.hint == f"name the file itself: --policy {tmp_path}/own.yaml"
 
 
+def test_a_directory_in_the_place_of_a_file_is_said_with_the_file_in_it(project: Path, tmp_path: Path) -> None:
+    """In the project as elsewhere."""
+    (project / "mine").mkdir()
+    (tmp_path / "own dir/.ai-sandbox").mkdir(parents=True)
+    (tmp_path / "own dir/.ai-sandbox/policy.yaml").write_text("")
+    found = {}
+    for path in (project / "mine", tmp_path / "own dir"):
+        with pytest.raises(UsageError) as caught:
+            read_named(str(path), str(project), "--policy")
+        found[caught.value.message] = caught.value.hint
+
+    assert found == {
+        f"--policy {project}/mine is a directory": "name a file: --policy FILE",
+        f"--policy {tmp_path}/own dir is a directory": (
+            f"name the file: --policy '{tmp_path}/own dir/.ai-sandbox/policy.yaml'"
+        ),
+    }
+
+
 def test_a_file_in_the_home_of_a_sandbox_is_an_agents(
     where: Directories, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

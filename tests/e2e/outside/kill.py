@@ -8,13 +8,15 @@ Runs on a host, as the account, in a project: kill -9 of aisb at a moment of a r
              podman    as soon as it has made the container's monitor
              inside    as soon as a process of the sandbox is there
              ended     as soon as podman has ended
+             recorded  as soon as the run's record says how it ended
              NAME      when there is a file of that name
 
 Where TERMINAL is set, aisb has a terminal of its own. With WITH=guard its guardian is killed too. A command in the
 file `hold` is run at the moment, one in `release` after the kill, and one in `gone` when the sandbox's last process
 has ended; with THEN the kill comes at another moment after `hold`. Prints JSON: whether the sandbox was there at the
 kill, seconds from the kill (or the end of `release`) to the end of its last process, what is left of the run after
-all, how the next run ended, and whether the terminal is as it was.
+all, how the next run ended (its flags are in AGAIN), and whether the terminal is as it was.
+With RECORDS also whose the exit code is on the record of each run before that one, and what podman was asked.
 """
 
 from __future__ import annotations
@@ -107,6 +109,8 @@ def has_come(moment: str, found: list[Process]) -> bool:
         return any(item.inside for item in found)
     if moment == "ended":
         return not podmans
+    if moment == "recorded":
+        return bool({"command", "signal"}.intersection(records()))
     return os.path.exists(moment)
 
 
@@ -157,8 +161,20 @@ def directories(runs: set[str]) -> list[str]:
 
 def containers(runs: set[str]) -> list[str]:
     """The run's container, in whatever state."""
-    done = subprocess.run(("podman", "ps", "-a", "--format", "{{.Names}}"), capture_output=True, check=True)
+    # Past whatever stands in podman's place for aisb.
+    done = subprocess.run(("/usr/bin/podman", "ps", "-a", "--format", "{{.Names}}"), capture_output=True, check=True)
     return sorted({f"aisb-run-{run}" for run in runs}.intersection(done.stdout.decode().split()))
+
+
+def records() -> list[str]:
+    """Whose the exit code of each run of this home is, as its record has it."""
+    paths = glob.glob(os.path.expanduser("~/.local/state/ai-sandbox/runs/*/run.json"))
+    return sorted(json.loads(read(path))["by"] for path in paths)
+
+
+def asked() -> list[str]:
+    """What podman was asked so far."""
+    return sorted(set(read(os.path.expanduser("~/asked")).decode().splitlines()))
 
 
 def main() -> None:
@@ -166,12 +182,11 @@ def main() -> None:
     before = run_ids()
     aisb, terminal = start()
     state = termios.tcgetattr(terminal) if terminal >= 0 else None
-    wait_for(sys.argv[1], before)
+    found = wait_for(sys.argv[1], before)
     shell("hold")
     if "THEN" in os.environ:
-        wait_for(os.environ["THEN"], before)
+        found = wait_for(os.environ["THEN"], before)
     runs = run_ids() - before
-    found = processes(runs)
     for pid in victims(aisb, found):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -181,11 +196,14 @@ def main() -> None:
         shell("release")
         killed = time.monotonic()
     seconds, left = watch(killed, runs | (run_ids() - before))
-    again = subprocess.run(("aisb", "-q", "--net", "none", "--", "true"), check=False).returncode
+    more = {"records": records(), "asked": asked()} if "RECORDS" in os.environ else {}
+    flags = os.environ.get("AGAIN", "--net none").split()
+    again = subprocess.run(("aisb", "-q", *flags, "--", "true"), check=False).returncode
     left = left or sorted(runs & run_ids())
     kept = state is None or termios.tcgetattr(terminal) == state
     was_there = any(item.inside for item in found)
-    print(json.dumps({"was there": was_there, "seconds": seconds, "left": left, "again": again, "terminal": kept}))
+    found_so = {"was there": was_there, "seconds": seconds, "left": left, "again": again, "terminal": kept}
+    print(json.dumps(found_so | more))
 
 
 if __name__ == "__main__":
