@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aisb.domain.file_changes import FileReport
 from aisb.domain.net import FULL, PINNED
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
-    from aisb.effects.serve import Service
     from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
 
@@ -81,6 +80,15 @@ _LOST = 127
 _GUARDIAN_SECONDS = 1.0
 # What watched over a container ends a moment after it, and with it what it held.
 _LET_GO_SECONDS = 5.0
+
+
+class Streams(Protocol):
+    """Who speaks with the command of a sandbox; `name` is what the run is known as while it lasts."""
+
+    name: str
+
+    def lend(self, session: Session) -> tuple[int, int]:
+        """Stdin and stdout of the sandbox of that run, which is about to begin."""
 
 
 class Job(NamedTuple):
@@ -117,7 +125,7 @@ class Job(NamedTuple):
     # Where the project is inside.
     target: str = PROJECT_TARGET
     # Who speaks with the command, in the place of our stdin and stdout.
-    service: Service | None = None
+    service: Streams | None = None
     # Who is to be told the run's id when its command begins.
     on_begin: Callable[[str], None] | None = None
 
@@ -355,7 +363,7 @@ def own_files(job: Job, plan: Plan, run: str, shield: Shield) -> dict[str, str]:
     """What the record of a run and other runs need to know and its sandbox need not."""
     writable = [root.source for root in writable_roots(job)]
     roots = {ROOTS: roots_of(writable, covered_sources(job, shield))} if writable else {}
-    command = "serve" if job.service else job.command[0]
+    command = job.service.name if job.service else job.command[0]
     origins = {ORIGINS: plan.origins} if plan.origins else {}
     return roots | {ABOUT: about(run, job.project, command)} | origins
 
