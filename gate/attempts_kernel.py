@@ -26,7 +26,6 @@ _STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Secc
 _DROPPED = ("0" * 16,) * 5 + ("1", "2", "")
 _SET_UID, _SET_GID = 0o4755, 0o2755
 _PTRACE_SEIZE = 0x4206
-_READ_ONLY_REMOUNT = 32 | 4096
 # The numbers on x86-64 and on 64-bit Arm: the C library has no function for these, or refuses them itself.
 _NUMBERS = {
     "add_key": (248, 217),
@@ -51,6 +50,7 @@ _NUMBERS = {
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
 }
+_MAKE_PROCESSES = ("clone", "clone3")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -65,9 +65,9 @@ def call(name: str, *arguments: object) -> str:
     padded = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     ctypes.set_errno(0)
     result = _libc.syscall(ctypes.c_long(number), *padded)
-    if name == "clone" and result == 0:
+    if name in _MAKE_PROCESSES and result == 0:
         os._exit(0)
-    if name == "clone" and result > 0:
+    if name in _MAKE_PROCESSES and result > 0:
         os.waitpid(result, 0)
     return errno.errorcode[ctypes.get_errno()] if result < 0 else "done"
 
@@ -163,26 +163,6 @@ def _devices(_given: Given) -> str:
     return apart(tries)
 
 
-def _mount(_given: Given) -> str:
-    def tries() -> str:
-        place = tempfile.mkdtemp().encode()
-        ended = same(
-            (
-                call("mount", b"none", place, b"tmpfs", 0, 0),
-                call("mount", b"/proc", place, b"", 4096, 0),
-                call("mount", b"", b"/run/aisb", b"", _READ_ONLY_REMOUNT, 0),
-                call("umount2", b"/run/aisb", 2),
-                call("pivot_root", place, place),
-                call("chroot", place),
-                *(call(name, 0, 0, 0, 0, 0) for name in ("open_tree", "fsopen", "move_mount", "mount_setattr")),
-            )
-        )
-        os.rmdir(place)
-        return ended
-
-    return apart(tries)
-
-
 def _namespaces(_given: Given) -> str:
     def enter() -> str:
         with open("/proc/1/ns/net", encoding="ascii") as other:
@@ -245,7 +225,6 @@ ATTEMPTS: Mapping[str, Callable[[Given], str]] = {
     "capabilities": _capabilities,
     "set-id and becoming root": _set_id,
     "devices": _devices,
-    "mounts": _mount,
     "namespaces": _namespaces,
     "odd doors of the kernel": _kernel,
     "ptrace and the relay's memory": _ptrace,

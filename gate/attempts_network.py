@@ -31,6 +31,8 @@ METADATA = ("169.254.169.254", "fd00:ec2::254")
 # Where slirp4netns and pasta show the host.
 HOST = ("10.0.2.2", "169.254.1.2")
 PRIVATE = ("10.0.0.1", "100.64.0.1", "172.16.0.1", "192.168.0.1")
+# 198.18.0.0/15, from which the sandbox's own resolver takes the addresses that it makes up.
+MADE_UP = (b"\xc6\x12", b"\xc6\x13")
 _LONGEST = 65536
 _ALERT, _HANDSHAKE = 0x15, 0x16
 
@@ -199,31 +201,32 @@ def _icmp(_given: Given) -> str:
     return same(seen)
 
 
-def _question() -> bytes:
-    return dns.ask(int.from_bytes(os.urandom(2), "big"), f"{os.urandom(8).hex()}.{DENIED}")
-
-
-def _answered(answer: bytes, question: bytes) -> str:
-    return "no such name" if dns.is_no_such_name(answer, question) else "an answer"
-
-
 def _resolver_udp(_given: Given) -> str:
-    question = _question()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(SECONDS)
         client.connect((RESOLVER, 53))
-        client.send(question)
-        return _answered(client.recv(_LONGEST), question)
+
+        def ask(question: bytes) -> bytes:
+            client.send(question)
+            return client.recv(_LONGEST)
+
+        return _answers(ask)
 
 
 def _resolver_tcp(_given: Given) -> str:
-    question = _question()
-    try:
-        with dial((RESOLVER, 53)) as client:
-            client.sendall(struct.pack("!H", len(question)) + question)
-            return _answered(client.recv(_LONGEST)[2:], question)
-    except OSError as error:
-        return word(error)
+    def ask(question: bytes) -> bytes:
+        return begun((RESOLVER, 53), struct.pack("!H", len(question)) + question)[2:]
+
+    return _answers(ask)
+
+
+def _answers(ask: Callable[[bytes], bytes]) -> str:
+    """Who answers: the name that there is for the sandbox's own resolver alone is none for any other."""
+    asked = dns.ask(int.from_bytes(os.urandom(2), "big"), ALLOWED)
+    address = dns.address_in(ask(asked), asked) or b""
+    own = "its own resolver" if address[:2] in MADE_UP else "another resolver"
+    question = dns.ask(int.from_bytes(os.urandom(2), "big"), f"{os.urandom(8).hex()}.{DENIED}")
+    return f"{own}, {'no such name' if dns.is_no_such_name(ask(question), question) else 'an answer'}"
 
 
 def _resolver_tls(_given: Given) -> str:

@@ -7,9 +7,10 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING, Any
 
-from gate.attempts_kernel import same
+from gate.attempts_kernel import apart, call, same
 from gate.attempts_network import NOBODY, raw
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _SECONDS = 10.0
 # What a cap of that many lets through at most, and how many more are tried.
 _MORE = 64
 _NOT_PERMITTED = b"not permitted"
+_BIND, _REMOUNT = 4096, 32
 
 
 def _program(*argv: str) -> str:
@@ -38,7 +40,7 @@ def _rules(_given: Given) -> str:
         _program(_NFT, "delete", "table", "inet", "aisb"),
         _program(_NFT, "add", "table", "inet", "mine"),
     )
-    return f"{same(tries)}; {raw(NOBODY, 443)}"
+    return f"{same(tries)}; {same(raw(NOBODY, port) for port in (22, 443))}"
 
 
 def _routes(_given: Given) -> str:
@@ -48,7 +50,27 @@ def _routes(_given: Given) -> str:
         _program(_IP, "link", "add", "name", "d0", "type", "dummy"),
         _program(_IP, "addr", "add", "203.0.113.77/24", "dev", "lo"),
     )
-    return f"{same(tries)}; {raw(NOBODY, 443)}"
+    return f"{same(tries)}; {same(raw(NOBODY, port) for port in (22, 443))}"
+
+
+def _mount(_given: Given) -> str:
+    """Where these succeed, nothing is where it was."""
+    place = tempfile.mkdtemp().encode()
+
+    def tries() -> str:
+        return same(
+            (
+                call("mount", b"none", place, b"tmpfs", 0, 0),
+                call("mount", b"/proc", place, b"", _BIND, 0),
+                call("mount", b"", b"/run/aisb", b"", _BIND | _REMOUNT, 0),
+                call("umount2", b"/run/aisb", 2),
+                *(call(name, 0, 0, 0, 0, 0) for name in ("open_tree", "fsopen", "move_mount", "mount_setattr")),
+                call("pivot_root", place, place),
+                call("chroot", place),
+            )
+        )
+
+    return apart(tries)
 
 
 def _bomb(given: Given) -> str:
@@ -78,5 +100,6 @@ def _bomb(given: Given) -> str:
 ATTEMPTS: Mapping[str, Callable[[Given], str]] = {
     "lifting the rules": _rules,
     "routes and network devices": _routes,
+    "mounts": _mount,
     "a fork bomb": _bomb,
 }

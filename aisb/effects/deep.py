@@ -45,7 +45,7 @@ _PYTHON = "/usr/bin/python3"
 _BEGIN = "import sys;s=sys.stdin.buffer;exec(s.read(int(s.readline())))"
 COMMAND = (_PYTHON, "-I", "-S", "-c", _BEGIN)
 # Each after those that it needs.
-_MODULES = (
+MODULES = (
     "dns",
     "attempts_kernel",
     "attempts_network",
@@ -76,7 +76,7 @@ _AF_VSOCK = 40
 
 def program(given: Mapping[str, object]) -> bytes:
     """What a Python that was started by COMMAND reads, to try everything and say what came of it."""
-    sources = [(name, _source(name)) for name in _MODULES]
+    sources = [(name, _source(name)) for name in MODULES]
     text = _PROGRAM.format(sources=json.dumps(sources), given=json.dumps(given)).encode("ascii")
     return b"%d\n%b" % (len(text), text)
 
@@ -211,8 +211,10 @@ class Listeners:
             for item in ready:
                 if isinstance(item, socket.socket):
                     with contextlib.suppress(OSError):
-                        item.accept()[0].close()
+                        who = item.accept()[0]
+                        # Before it can notice.
                         self.heard += 1
+                        who.close()
             if ended in ready:
                 return
 

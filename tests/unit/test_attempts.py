@@ -62,7 +62,7 @@ WRONG = {
     RAW_V6: "ENETUNREACH",
     "QUIC and other datagrams": "EPERM, silence",
     "ICMP": "sent",
-    "another resolver, by UDP": "an answer",
+    "another resolver, by UDP": "another resolver, no such name",
     "another resolver, by TCP": "silence",
     "another resolver, by TLS": "silence",
     "the cloud's metadata": "200",
