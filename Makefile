@@ -11,7 +11,7 @@ JOBS ?= 2
 # Many tests of the tools wait for a while, and some for a minute.
 WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo demo-clean test check extension unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench soak clean
+.PHONY: help demo demo-clean test check extension unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench spike soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ lab: ## run CMD='...' in the laboratory (LAB_HOST=debian12 for the other host)
 
 bench: $(VENV)/ready lab-up ## measure, and compare with the targets
 	tests/bench/run
+
+spike: $(VENV)/ready lab-up ## measure what the design rests on again, and print what differs from docs/networking.md
+	tests/bench/spike
 
 soak: $(VENV)/ready lab-up ## streams that are silent for an hour; MINUTES=5 for less
 	tests/bench/soak

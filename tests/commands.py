@@ -101,6 +101,7 @@ HOW: dict[str, dict[str, How]] = {
         "./install.sh --alias pi": _INSTALL,
         ". config/completions/aisb.bash": AS_IT_IS,
         "aisb doctor": by("doctor: where_runs_work_nothing_is_red"),
+        "aisb doctor --deep": by("doctor: everything_that_is_tried_inside_is_held_off_and_nothing_is_left"),
         'aisb --allow llm.example.com --env AI_API_TOKEN -p "fix the tests"': PREVIEW,
         "aisb --allow git.example.com,git.example.com:22 -- git fetch": PREVIEW,
         "aisb --allow @npm -- npm ci": _RECIPES,

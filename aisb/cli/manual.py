@@ -30,7 +30,7 @@ ENDINGS = {
     "deny": "0 where the gate has shown it, 69 where that could not be proved: it refuses all the same.",
     "exec": "the command's own code; 2 where no such run goes on.",
     "doctor": "0 where a run will work here and be enforced, 69 where it would be refused; with `--strict` also for "
-    "a warning.",
+    "a warning, with `--deep` also where anything that was tried is not as it has to be.",
     "gate down": "69 where one that was named stays.",
     "gate logs": "0, also where no gate is there; 2 where there are several and none is named.",
     "gate status": "0, or 69 where one does not prove itself.",

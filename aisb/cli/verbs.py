@@ -408,11 +408,12 @@ def clean(
 def doctor(
     json: bool = _JSON,
     strict: bool = typer.Option(False, "--strict", help="let warnings count too"),
+    deep: bool = typer.Option(False, "--deep", help="also start a run, and try from inside what it must hold off"),
 ) -> int:
     """Look whether a run will work here and be enforced: 0 yes, 69 no; and what to do about it."""
     from aisb.cli.doctor import doctor_verb
 
-    return doctor_verb(json_wanted=json, strict=strict)
+    return doctor_verb(json_wanted=json, strict=strict, deep=deep)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aisb.domain.file_changes import FileReport
 from aisb.domain.net import FULL, PINNED
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from aisb.effects.mounts import Placed
     from aisb.effects.plan import Plan
     from aisb.effects.process import Runner
-    from aisb.effects.serve import Service
     from aisb.effects.shield import Shield
     from aisb.effects.state import Directories
 
@@ -85,6 +84,18 @@ _LOST = 127
 _GUARDIAN_SECONDS = 1.0
 # What watched over a container ends a moment after it, and with it what it held.
 _LET_GO_SECONDS = 5.0
+
+
+class Streams(Protocol):
+    """Who speaks with the command of a sandbox; `name` is what the run is known as while it lasts."""
+
+    name: str
+
+    def lend(self, session: Session) -> tuple[int, int]:
+        """Stdin and stdout of the sandbox of that run, which is about to begin."""
+
+    def gate_has_ended(self, words: str) -> None:
+        """The sandbox goes on, without a network."""
 
 
 class Job(NamedTuple):
@@ -121,7 +132,7 @@ class Job(NamedTuple):
     # Where the project is inside.
     target: str = PROJECT_TARGET
     # Who speaks with the command, in the place of our stdin and stdout.
-    service: Service | None = None
+    service: Streams | None = None
     # What of the sandbox can be reached from this machine.
     publish: tuple[Published, ...] = ()
     # Who is to be told the run's id when its command begins.
@@ -225,7 +236,7 @@ def run_job(
 def record_of(job: Job, plan: Plan, run: str) -> RunRecord:
     """What is remembered of a run: its policy as it is printed, and what it is made of."""
     gate = gate_plan_of(job, plan, run).short if plan.net == "allow" else None
-    command = "serve" if job.service else job.command[0]
+    command = job.service.name if job.service else job.command[0]
     publish = [item.text() for item in job.publish]
     fields = new_fields(run, job.project, command, image=plan.sandbox_image, net=plan.net, gate=gate, publish=publish)
     return RunRecord(job.directories.state, fields, plan.policy_lines)

@@ -80,6 +80,8 @@ class Service:
     `own` answers the requests that are for aisb; it is called in a thread of its own. Raises AisbError to refuse.
     """
 
+    name = "serve"
+
     def __init__(
         self,
         own: Callable[[Session, str, dict[str, object]], dict[str, object]],

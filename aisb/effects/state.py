@@ -11,9 +11,9 @@ from aisb.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A socket's path ends at 107 bytes; what aisb adds is /aisb/g/<12>/r/<8>/s/gate.sock.
+# A socket's path ends there; what aisb adds to its own directory is /g/<12>/r/<8>/s/gate.sock.
 _LONGEST_SOCKET_PATH = 107
-_ADDED = len("/aisb/g/0123456789ab/r/01234567/s/gate.sock")
+_ADDED = len("/g/0123456789ab/r/01234567/s/gate.sock")
 
 
 class Directories(NamedTuple):
@@ -74,9 +74,14 @@ def _runtime_directory(environ: Mapping[str, str]) -> str:
         raise Unavailable(f"XDG_RUNTIME_DIR {path}: {error.strerror}", hint=hint) from error
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
         raise Unavailable(f"XDG_RUNTIME_DIR {path} is not a directory that is yours alone (0700)", hint=hint)
-    if len(os.fsencode(path)) + _ADDED > _LONGEST_SOCKET_PATH:
+    if not has_room_for_sockets(f"{path}/aisb"):
         raise Unavailable(f"XDG_RUNTIME_DIR {path} is too long for a socket's path", hint=hint)
     return path
+
+
+def has_room_for_sockets(runtime: str) -> bool:
+    """Whether the sockets of runs and gates fit below this directory."""
+    return len(os.fsencode(runtime)) + _ADDED <= _LONGEST_SOCKET_PATH
 
 
 def make_private(path: str) -> str:

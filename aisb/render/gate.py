@@ -6,10 +6,13 @@ Kept apart from the templates: the start of a gate whose files are there renders
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.names import OWN_SUFFIX
 from aisb.render.argv import CAPABILITIES, LABEL, OWN_NAMESPACES, Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GATE_TARGET = "/run/aisb"
 # Where squid keeps the one thing that it writes, its throw-away certificate.
@@ -85,3 +88,8 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--tmpfs", f"{SCRATCH_TARGET}:rw,nosuid,nodev,noexec,size=1m,mode=1777",
         view.image,
     )  # fmt: skip
+
+
+def program_argv(podman: str, container: str, uid: int, command: Iterable[str]) -> tuple[str, ...]:
+    """podman's argv for a program in a gate, as one of its users, with our stdin."""
+    return (podman, "exec", "--interactive", "--user", f"{uid}:{uid}", container, *command)

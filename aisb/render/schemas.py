@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from aisb.domain.answers import VERSION as ANSWERS_VERSION
+from aisb.domain.attempts import KINDS, VERDICTS
 from aisb.domain.doctor import LEVELS
 from aisb.domain.harnesses import HARNESSES
 from aisb.domain.http_rules import ACTIONS, ANY_METHOD, LONGEST_EXPRESSION, METHODS
@@ -112,6 +113,12 @@ def answers_schema() -> Schema:
         "doctor": _record(
             verdict={"enum": list(LEVELS)},
             checks=_list(_record(check=text, level={"enum": list(LEVELS)}, evidence=text, fix=text)),
+            attempts=_list(
+                _record(
+                    attempt=text, kind={"enum": list(KINDS)}, verdict={"enum": list(VERDICTS)},
+                    seconds={"type": "number"}, evidence=text, means=text,
+                )
+            ),
         ),
         "gate logs": _record(gate=text, lines=_list(text)),
         "gate up": _record(gate=text, started=yes_or_no),

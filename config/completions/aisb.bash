@@ -17,7 +17,7 @@ _aisb_flags() {
 	build) echo --base-image --install --customize --node --node-source --ca-bundle --pull --refresh-base --no-cache --why --harness --json --trace --quiet --help ;;
 	clean) echo --all --volumes --volume --dry-run --json --trace --help ;;
 	deny) echo --run --project --help ;;
-	doctor) echo --json --strict --help ;;
+	doctor) echo --json --strict --deep --help ;;
 	exec) echo --tty --cwd --env --help ;;
 	'gate down') echo --all --help ;;
 	'gate logs') echo --all --json --help ;;

@@ -54,6 +54,7 @@ complete -c aisb -n '__fish_seen_subcommand_from deny' -l project -r -F -d 'the 
 complete -c aisb -n '__fish_seen_subcommand_from deny' -l help -d 'this text'
 complete -c aisb -n '__fish_seen_subcommand_from doctor' -l json -d 'as JSON'
 complete -c aisb -n '__fish_seen_subcommand_from doctor' -l strict -d 'let warnings count too'
+complete -c aisb -n '__fish_seen_subcommand_from doctor' -l deep -d 'also start a run, and try from inside what it must hold off'
 complete -c aisb -n '__fish_seen_subcommand_from doctor' -l help -d 'this text'
 complete -c aisb -n '__fish_seen_subcommand_from exec' -l tty -d 'give the command a terminal'
 complete -c aisb -n '__fish_seen_subcommand_from exec' -l cwd -r -F -d 'where it starts, in the sandbox (default: the project)'

@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.sandbox import Case, run_cases
+from aisb.domain.attempts import (
+    ATTACK,
+    ATTEMPTS,
+    BOMB,
+    FAIL,
+    NEVER_TRIED,
+    PASS,
+    SANDBOX,
+    UNHEARD,
+    UNTOUCHED,
+    UNTRIED,
+)
+from tests.e2e.sandbox import Case, outside, report_of, run_cases
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab
@@ -124,3 +136,52 @@ def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab) -> None:
 
     assert told == [["runtime directory", "subordinate ids", "id mappers"], ["podman"]]
     assert (before.code, before.text, after.code, after.text) == (69, "", 0, "ran\n"), after.errors
+
+
+# From where nothing is, with settings of the user's that a run would heed.
+DEEP = """
+mkdir -p ~/.config/ai-sandbox
+printf 'allow: [evil.test]\\nenv: [MINE]\\nmount: [/nowhere]\\n' >~/.config/ai-sandbox/config.yaml
+mkdir gone && cd gone && rmdir ../gone
+aisb doctor --deep --json; code=$?
+cd /
+ls -A "$XDG_RUNTIME_DIR" "$XDG_CACHE_HOME/ai-sandbox" | grep -E '^(aisb-|doctor-)' >&2
+ls -d ~/.local/state/ai-sandbox 2>/dev/null >&2
+podman ps --all --quiet --filter label=aisb.owner | xargs -r podman inspect --format '{{index .Config.Labels "aisb.project"}}' |
+    grep doctor- >&2
+exit $code
+"""
+
+
+def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: Lab) -> None:
+    """No host hears of it either. What this host cannot show is not tried, and not said to be well."""
+    result = lab.run(DEEP)
+
+    assert (result.code, result.errors) == (0, "")
+    document = json.loads(result.text)
+    found = [(item["attempt"], item["verdict"]) for item in document["attempts"]]
+    untried = {*NEVER_TRIED, BOMB}
+    assert found == [(item.name, UNTRIED if item.name in untried else PASS) for item in ATTEMPTS], document["attempts"]
+    assert document["verdict"] == "warn"
+    assert lab.sinks() == []
+
+
+# An ordinary user has no raw socket on the host's network, whatever encloses its container; and of a network of its own,
+# whatever encloses it, nothing of the host's is in reach.
+PASSES_ANYHOW = {
+    "host": {"ICMP", "raw sockets"},
+    "none": {"the host's loopback", "the host's abstract sockets", UNHEARD},
+}
+
+
+def test_without_its_walls_each_attack_comes_out_as_a_failure(lab: Lab) -> None:
+    """The same attacks in containers that nothing encloses: what passed there as well would show nothing."""
+    python = 'read -r first <"$(command -v aisb)"; first=${first#??}; exec "${first%% *}" -'
+
+    found = report_of(lab.run(python, stdin=outside("open").encode()))
+
+    seen_from_outside = {UNHEARD, UNTOUCHED}
+    attacks = {item.name for item in ATTEMPTS if item.kind == ATTACK and item.where == SANDBOX} - {BOMB}
+    for network, passes in PASSES_ANYHOW.items():
+        verdicts = {name: found[network].get(name) for name in attacks | seen_from_outside}
+        assert verdicts == {name: PASS if name in passes else FAIL for name in verdicts}, network

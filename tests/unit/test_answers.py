@@ -15,6 +15,7 @@ from jsonschema import Draft7Validator
 from aisb import __version__
 from aisb.cli.completion import all_verbs
 from aisb.domain.answers import VERSION, answer_text
+from aisb.domain.attempts import with_attempts
 from aisb.domain.clean import VOLUME, Removal
 from aisb.domain.doctor import FAIL, Finding
 from aisb.domain.doctor import as_json as doctor_json
@@ -226,7 +227,7 @@ def test_the_others_are_of_their_form() -> None:
         {"kind": "volume", "name": "aisb-home-x", "about": "home of /x", "size": 0, "stays": "in use"},
         {"kind": "volume", "name": "aisb-home-y", "about": "home of /y", "size": 0, "stays": ""},
     ]
-    assert faults("doctor", answer_text(doctor_json([Finding("x", FAIL, "y", "z")]))) == []
+    assert faults("doctor", answer_text(with_attempts(doctor_json([Finding("x", FAIL, "y", "z")]), []))) == []
     assert faults("gate status", answer_text(status_json([gate]))) == []
     assert faults("update --check", as_json({"base": compared("a", "b")})) == []
     assert faults("update --check", answer_text({"found": {"base": {"state": "new"}}})) != []
