@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?$", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
@@ -44,12 +44,14 @@ def parse_git_config(text: str) -> tuple[Setting, ...]:
 def _settings(text: str) -> Iterator[Setting]:
     section = ""
     for line in _whole_lines(text):
-        rest = line.strip()
-        while header := _HEADER.match(rest):
-            sub = re.sub(r"\\(.)", r"\1", header[2]) if header[2] is not None else None
-            section = header[1].lower() + (f".{sub}" if sub is not None else "")
-            rest = rest[header.end() :].strip()
-        found = _KEY.match(rest)
+        text, start, last = line.strip(), 0, None
+        # A line may hold very many; the last one counts, and what is before it is not copied for each.
+        while header := _HEADER.match(text, start):
+            last, start = header, header.end()
+        if last:
+            sub = re.sub(r"\\(.)", r"\1", last[2]) if last[2] is not None else None
+            section = last[1].lower() + (f".{sub}" if sub is not None else "")
+        found = _KEY.match(text[start:])
         if found and section:
             yield Setting(f"{section}.{found[1].lower()}", _value(found[2]) if found[2] is not None else "true")
 

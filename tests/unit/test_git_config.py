@@ -51,6 +51,10 @@ def test_every_setting_is_read_as_git_reads_it() -> None:
     )
 
 
+def test_of_very_many_sections_in_a_line_the_last_one_counts() -> None:
+    assert parse_git_config("[a]" * 300_000 + ' [b "C"] x = y') == (Setting("b.C.x", "y"),)
+
+
 def test_what_it_names_is_found() -> None:
     settings = parse_git_config(TEXT)
 
