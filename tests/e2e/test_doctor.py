@@ -90,17 +90,20 @@ def test_what_a_run_refuses_is_red(lab: Lab) -> None:
     assert said.keys() == REFUSED.keys() - {"podman's settings"}
 
 
-# From where nothing is, with settings of the user's that a run would heed.
+# From where nothing is, with settings of the user's that a run would heed; and one that is ended while its run begins.
 DEEP = """
 mkdir -p ~/.config/ai-sandbox
 printf 'allow: [evil.test]\\nenv: [MINE]\\nmount: [/nowhere]\\n' >~/.config/ai-sandbox/config.yaml
 mkdir gone && cd gone && rmdir ../gone
+aisb doctor --deep >/dev/null &
+until ls -d "$XDG_RUNTIME_DIR"/aisb-deep-*/g/*/r/*/ >/dev/null 2>&1; do sleep 0.02; done
+kill $!; wait $!; echo "ended: $?" >&2
 aisb doctor --deep --json; code=$?
 cd /
-ls -A "$XDG_RUNTIME_DIR" "$XDG_CACHE_HOME/ai-sandbox" | grep -E '^(aisb-|doctor-)' >&2
+ls -A "$XDG_RUNTIME_DIR" "$XDG_CACHE_HOME/ai-sandbox" | grep -E '^(aisb-deep-|deep-)' >&2
 ls -d ~/.local/state/ai-sandbox 2>/dev/null >&2
 podman ps --all --quiet --filter label=aisb.owner | xargs -r podman inspect --format '{{index .Config.Labels "aisb.project"}}' |
-    grep doctor- >&2
+    grep /deep- >&2
 exit $code
 """
 
@@ -109,7 +112,7 @@ def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: La
     """No host hears of it either. What this host cannot show is not tried, and not said to be well."""
     result = lab.run(DEEP)
 
-    assert (result.code, result.errors) == (0, "")
+    assert (result.code, result.errors) == (0, "ended: 143\n")
     document = json.loads(result.text)
     found = [(item["attempt"], item["verdict"]) for item in document["attempts"]]
     untried = {*NEVER_TRIED, BOMB}

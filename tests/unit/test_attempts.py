@@ -44,6 +44,7 @@ from aisb.domain.doctor import WARN, Finding, as_json
 from aisb.effects.deep import COMMAND, WORDS, ground, left_out, program
 from aisb.effects.machine import Machine
 from aisb.effects.process import Command, SystemRunner
+from aisb.effects.session import start_time
 from aisb.effects.state import directories
 from aisb.errors import Unavailable
 from aisb.render.doctor import attempt_lines
@@ -313,6 +314,20 @@ def test_a_runtime_directory_may_be_too_long_for_it(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match="is too long for a socket's path"), ground(where):
             pass
         assert os.listdir(long) == []
+
+
+def test_what_a_killed_one_has_left_goes_with_the_next(tmp_path: Path, run: str) -> None:
+    """And nothing else does: not what belongs to one that goes on, nor what only looks like it."""
+    cache = tmp_path / ".cache/ai-sandbox"
+    mine = f"deep-{os.getpid()}-{start_time('self')}-0000"
+    others = ["deep-", "deep-x-1-0000", "doctor-1-1-0000", f"deep-{os.getpid()}-1"]
+    for name in ("deep-1-1-0000", f"deep-{os.getpid()}-1-0000", mine, *others):
+        (cache / name / "project").mkdir(parents=True)
+
+    with ground(directories({"HOME": str(tmp_path), "XDG_RUNTIME_DIR": run})) as made:
+        there = set(os.listdir(cache)) - {Path(made.project).parent.name}
+
+    assert there == {mine, *others} == set(os.listdir(cache))
 
 
 GOOD = {OWNED: "yes", UNTOUCHED: "as it was", UNHEARD: "nothing"}
