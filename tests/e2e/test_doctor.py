@@ -112,11 +112,12 @@ def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: La
     """No host hears of it either. What this host cannot show is not tried, and not said to be well."""
     result = lab.run(DEEP)
 
-    assert (result.code, result.errors) == (0, "ended: 143\n")
     document = json.loads(result.text)
+    wrong = [item for item in document["attempts"] if item["verdict"] == FAIL]
+    assert (result.code, result.errors, wrong) == (0, "ended: 143\n", [])
     found = [(item["attempt"], item["verdict"]) for item in document["attempts"]]
     untried = {*NEVER_TRIED, BOMB}
-    assert found == [(item.name, UNTRIED if item.name in untried else PASS) for item in ATTEMPTS], document["attempts"]
+    assert found == [(item.name, UNTRIED if item.name in untried else PASS) for item in ATTEMPTS]
     assert document["verdict"] == "warn"
     assert lab.sinks() == []
 

@@ -21,7 +21,7 @@ from aisb.effects.state import directories
 PODMAN = "/usr/bin/podman"
 NETWORKS = ("host", "none")
 # Here it is silence that is met with, again and again. Of the same length, which the program begins with.
-SOONER = (b"SECONDS = 5.0", b"SECONDS = 0.2")
+SOONER = (b"SECONDS = 10.0", b"SECONDS = 00.2")
 
 
 def image() -> str:
