@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
     from aisb.effects.deep import Ground
 
+ROOT = Path(__file__).parents[2]
 # What is seen of each where its wall is down, or where it does not work.
 WRONG = {
     STARTS: "podman could not start the sandbox (it exited 125)",
@@ -376,11 +379,36 @@ def test_the_program_that_goes_in_is_whole_and_does_not_hold_the_secret(place: G
     """It comes with its length and all its modules, for a Python that sees no file of ours."""
     given = place.given("somebody", {}) | {"where": "gate", "left_out": list(attempts.IN_THE_GATE)}
     words = program(given)
-    done = SystemRunner().run(Command(("/usr/bin/env", "python3", *COMMAND[1:]), 60, input=words))
+    done = SystemRunner().run(Command((sys.executable, *COMMAND[1:]), 60, input=words))
 
     assert (done.code, done.stdout, done.stderr) == (0, b"", b"")
     assert place.secret.encode() not in words
     assert given["hash"] in words.decode()
+
+
+FORK_BOMB = """
+import os, resource, sys
+from gate.attempts_rules import ATTEMPTS
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+if sys.argv[1] == "capped":
+    # Counted over all processes of this user, of which this is one.
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+print(ATTEMPTS["a fork bomb"]({"most_processes": 20}))
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("nobody is left")
+"""
+
+
+@pytest.mark.parametrize(("how", "seen"), [("capped", "EAGAIN"), ("open", "as many as were wanted")])
+def test_a_fork_bomb_ends_by_itself_and_says_what_ended_it(how: str, seen: str) -> None:
+    """Here it is the limit of a user; in a sandbox the kernel gives the same answer for its cap."""
+    argv = (sys.executable, "-c", FORK_BOMB, how)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.stdout, done.stderr) == (f"{seen}\nnobody is left\n", "")
 
 
 def test_what_cannot_be_tried_here_is_known_beforehand() -> None:
