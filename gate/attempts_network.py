@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Given = Mapping[str, Any]
 
 # Longer than any refusal may take: whoever is not answered until then is left hanging, and that is no refusal.
-SECONDS = 5.0
+SECONDS = 10.0
 PROXY = ("127.0.0.1", 3128)
 GATE = "/run/aisb/gate/gate.sock"
 # The gate answers the first of these itself, no policy can allow the second.

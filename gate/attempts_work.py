@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pwd
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 YES, NO = "yes", "no"
 _SECONDS = 20.0
-_AT_ONCE_SECONDS = 2.0
+_AT_ONCE_SECONDS = 5.0
 _MANY = 24
 
 
@@ -164,12 +165,24 @@ def _user(given: Given) -> str:
 
 
 def _terminal(_given: Given) -> str:
-    ours, theirs = os.openpty()
+    ours, theirs = _open_terminal()
     os.write(ours, b"line\n")
     found = os.isatty(theirs) and os.read(theirs, 64) == b"line\n"
     for descriptor in (ours, theirs):
         os.close(descriptor)
     return _yes(found)
+
+
+def _open_terminal() -> tuple[int, int]:
+    """A new one. The machine has so many for all who are on it, and another program may use them up for a moment."""
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            return os.openpty()
+        except OSError as error:
+            if error.errno != errno.ENOSPC or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def _many(_given: Given) -> str:

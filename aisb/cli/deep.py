@@ -11,6 +11,7 @@ from aisb.cli.run import Place, job_of, question_of, shop_of, unkept_limits
 from aisb.cli.splitter import Split
 from aisb.domain.attempts import GATE, NEVER_TRIED, SANDBOX, STARTS, Seen, judge, not_started, parse_report
 from aisb.domain.layers import Layer
+from aisb.domain.limits import TIMEOUT
 from aisb.effects.deep import (
     COMMAND,
     INJECTED,
@@ -30,6 +31,7 @@ from aisb.effects.host import need_host, need_network
 from aisb.effects.inject import prepare
 from aisb.effects.make_plan import make_plan
 from aisb.effects.run import gate_plan_of, run_job
+from aisb.effects.signals import ended_in_order
 from aisb.effects.sources import Sources, user_layers
 from aisb.effects.supervise import EXEC
 from aisb.errors import AisbError
@@ -51,7 +53,7 @@ _KEPT = frozenset(
 def try_everything(machine: Machine) -> list[Result]:
     """What came of each attempt. Where no sandbox starts, why."""
     try:
-        with ground(machine.directories) as place:
+        with ended_in_order(), ground(machine.directories) as place:
             return _tried(machine, place)
     except AisbError as error:
         return not_started(f"{error.message}; {error.hint}" if error.hint else error.message)
@@ -86,7 +88,9 @@ def _tried(machine: Machine, place: Ground) -> list[Result]:
     ended = run_job(job, plan, machine.runner, _nothing, _nothing)
     talk.finish()
     # Raises where the sandbox did not get as far as its command.
-    ended.outcome.exit_code()
+    code = ended.outcome.exit_code()
+    if ended.outcome.was_told and TIMEOUT not in ended.outcome.hits:
+        raise SystemExit(code)
     seen = {STARTS: Seen("yes", ended.outcome.phases[EXEC] - started), **place.seen()}
     seen |= parse_report(talk.report, SANDBOX) | parse_report(talk.report_beside, GATE)
     return judge(seen, untried)

@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import select
+import shutil
 import socket
-import tempfile
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,8 @@ from aisb.assets import asset_path
 from aisb.domain.attempts import BOMB, LONGEST_REPORT, OWNED, RAW_V6, UNHEARD, UNTOUCHED, VSOCK, Seen
 from aisb.effects.host import host_addresses
 from aisb.effects.process import Command
+from aisb.effects.session import start_time
+from aisb.effects.signals import left_to_others
 from aisb.effects.state import has_room_for_sockets, make_private, read_if_there
 from aisb.errors import AisbError, Unavailable
 
@@ -138,10 +140,10 @@ def ground(where: Directories) -> Iterator[Ground]:
     cache = make_private(where.cache)
     with contextlib.ExitStack() as stack:
         # Short: a socket's path has an end.
-        runtime = stack.enter_context(_directory("aisb-", os.path.dirname(where.runtime)))
+        runtime = stack.enter_context(_directory("aisb-deep-", os.path.dirname(where.runtime)))
         if not has_room_for_sockets(runtime):
             raise Unavailable(f"XDG_RUNTIME_DIR {os.path.dirname(runtime)} is too long for a socket's path")
-        place = stack.enter_context(_directory("doctor-", cache))
+        place = stack.enter_context(_directory("deep-", cache))
         listeners = stack.enter_context(listening())
         project, outside = f"{place}/project", f"{place}/outside"
         for directory in (outside, f"{project}/.git/objects", f"{project}/.git/refs/heads"):
@@ -155,9 +157,24 @@ def ground(where: Directories) -> Iterator[Ground]:
         yield Ground(own, project, outside, listeners, os.urandom(20).hex(), os.urandom(8).hex())
 
 
-def _directory(prefix: str, parent: str) -> tempfile.TemporaryDirectory[str]:
-    # What a sandbox has left may be in the way of nothing.
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
+@contextlib.contextmanager
+def _directory(prefix: str, parent: str) -> Iterator[str]:
+    """One of this process's own, and none any more of processes that were killed."""
+    for name in os.listdir(parent):
+        if _is_left(name, prefix):
+            shutil.rmtree(f"{parent}/{name}", ignore_errors=True)
+    path = f"{parent}/{prefix}{os.getpid()}-{start_time('self')}-{os.urandom(2).hex()}"
+    os.mkdir(path, 0o700)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_left(name: str, prefix: str) -> bool:
+    """Whether a directory is one of a process that is gone."""
+    parts = name.removeprefix(prefix).split("-") if name.startswith(prefix) else []
+    return len(parts) == 3 and parts[0].isdecimal() and start_time(parts[0]) != parts[1]
 
 
 def _write(path: str, text: str) -> None:
@@ -233,7 +250,8 @@ def listening() -> Iterator[Listeners]:
         listeners = Listeners(sockets, abstract)
         ended, end = os.pipe2(os.O_CLOEXEC)
         thread = threading.Thread(target=listeners.listen, args=(ended,), daemon=True)
-        thread.start()
+        with left_to_others():
+            thread.start()
         try:
             yield listeners
         finally:
@@ -268,8 +286,9 @@ class Talk:
             threading.Thread(target=self._speak, args=(ours_in, session), daemon=True),
             threading.Thread(target=self._hear, args=(ours_out,), daemon=True),
         ]
-        for thread in self._threads:
-            thread.start()
+        with left_to_others():
+            for thread in self._threads:
+                thread.start()
         return theirs_in, theirs_out
 
     def gate_has_ended(self, words: str) -> None:

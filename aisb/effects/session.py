@@ -94,7 +94,7 @@ def open_session(
 
 def this_process() -> str:
     """This process as nothing else ever was: its id, when it started (in ticks since boot), and the boot's id."""
-    return f"{os.getpid()} {_start_time('self')} {_boot_id()}"
+    return f"{os.getpid()} {start_time('self')} {_boot_id()}"
 
 
 def living(runtime: str) -> list[Session]:
@@ -151,10 +151,10 @@ def _is_orphan(path: str) -> bool:
 def is_gone(process: str) -> bool:
     """Whether a process is no more that has written itself down as `this_process` does."""
     owner = process.split()
-    return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != _start_time(owner[0]))
+    return len(owner) == 3 and (owner[2] != _boot_id() or owner[1] != start_time(owner[0]))
 
 
-def _start_time(process: str) -> str:
+def start_time(process: str) -> str:
     """Field 22 of /proc/PID/stat (proc_pid_stat(5)); "" where there is no such process."""
     text = (read_if_there(f"/proc/{process}/stat") or b"").decode("ascii", "replace")
     return text.rpartition(")")[2].split()[19] if text else ""
@@ -162,7 +162,7 @@ def _start_time(process: str) -> str:
 
 def process_start() -> float:
     """When this process started, on the clock of `time.monotonic`, to a hundredth of a second."""
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(_start_time("self")) / os.sysconf("SC_CLK_TCK")
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(start_time("self")) / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - age
 
 

@@ -87,6 +87,29 @@ def interrupt_postponed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have TERM and HUP end the block as ^C does, so that it can tidy up; it raises SystemExit with their code."""
+    told = 0
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        nonlocal told
+        told = number
+        raise KeyboardInterrupt
+
+    awaited = ending() & {signal.SIGTERM, signal.SIGHUP}
+    before = {number: signal.signal(number, note) for number in awaited}
+    try:
+        yield
+    except KeyboardInterrupt:
+        if told:
+            raise SystemExit(128 + told) from None
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
 def listening(*, stops: bool) -> Iterator[int]:
     """
     A descriptor with two bytes for each signal that arrives: its number, and 1 where the terminal sent it.

@@ -138,17 +138,20 @@ def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab) -> None:
     assert (before.code, before.text, after.code, after.text) == (69, "", 0, "ran\n"), after.errors
 
 
-# From where nothing is, with settings of the user's that a run would heed.
+# From where nothing is, with settings of the user's that a run would heed; and one that is ended while its run begins.
 DEEP = """
 mkdir -p ~/.config/ai-sandbox
 printf 'allow: [evil.test]\\nenv: [MINE]\\nmount: [/nowhere]\\n' >~/.config/ai-sandbox/config.yaml
 mkdir gone && cd gone && rmdir ../gone
+aisb doctor --deep >/dev/null &
+until ls -d "$XDG_RUNTIME_DIR"/aisb-deep-*/g/*/r/*/ >/dev/null 2>&1; do sleep 0.02; done
+kill $!; wait $!; echo "ended: $?" >&2
 aisb doctor --deep --json; code=$?
 cd /
-ls -A "$XDG_RUNTIME_DIR" "$XDG_CACHE_HOME/ai-sandbox" | grep -E '^(aisb-|doctor-)' >&2
+ls -A "$XDG_RUNTIME_DIR" "$XDG_CACHE_HOME/ai-sandbox" | grep -E '^(aisb-deep-|deep-)' >&2
 ls -d ~/.local/state/ai-sandbox 2>/dev/null >&2
 podman ps --all --quiet --filter label=aisb.owner | xargs -r podman inspect --format '{{index .Config.Labels "aisb.project"}}' |
-    grep doctor- >&2
+    grep /deep- >&2
 exit $code
 """
 
@@ -157,11 +160,12 @@ def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: La
     """No host hears of it either. What this host cannot show is not tried, and not said to be well."""
     result = lab.run(DEEP)
 
-    assert (result.code, result.errors) == (0, "")
     document = json.loads(result.text)
+    wrong = [item for item in document["attempts"] if item["verdict"] == FAIL]
+    assert (result.code, result.errors, wrong) == (0, "ended: 143\n", [])
     found = [(item["attempt"], item["verdict"]) for item in document["attempts"]]
     untried = {*NEVER_TRIED, BOMB}
-    assert found == [(item.name, UNTRIED if item.name in untried else PASS) for item in ATTEMPTS], document["attempts"]
+    assert found == [(item.name, UNTRIED if item.name in untried else PASS) for item in ATTEMPTS]
     assert document["verdict"] == "warn"
     assert lab.sinks() == []
 

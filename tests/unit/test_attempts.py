@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +46,7 @@ from aisb.domain.doctor import WARN, Finding, as_json
 from aisb.effects.deep import COMMAND, WORDS, ground, left_out, program
 from aisb.effects.machine import Machine
 from aisb.effects.process import Command, SystemRunner
+from aisb.effects.session import start_time
 from aisb.effects.state import directories
 from aisb.errors import Unavailable
 from aisb.render.doctor import attempt_lines
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 
     from aisb.effects.deep import Ground
 
+ROOT = Path(__file__).parents[2]
 # What is seen of each where its wall is down, or where it does not work.
 WRONG = {
     STARTS: "podman could not start the sandbox (it exited 125)",
@@ -315,6 +319,20 @@ def test_a_runtime_directory_may_be_too_long_for_it(tmp_path: Path) -> None:
         assert os.listdir(long) == []
 
 
+def test_what_a_killed_one_has_left_goes_with_the_next(tmp_path: Path, run: str) -> None:
+    """And nothing else does: not what belongs to one that goes on, nor what only looks like it."""
+    cache = tmp_path / ".cache/ai-sandbox"
+    mine = f"deep-{os.getpid()}-{start_time('self')}-0000"
+    others = ["deep-", "deep-x-1-0000", "doctor-1-1-0000", f"deep-{os.getpid()}-1"]
+    for name in ("deep-1-1-0000", f"deep-{os.getpid()}-1-0000", mine, *others):
+        (cache / name / "project").mkdir(parents=True)
+
+    with ground(directories({"HOME": str(tmp_path), "XDG_RUNTIME_DIR": run})) as made:
+        there = set(os.listdir(cache)) - {Path(made.project).parent.name}
+
+    assert there == {mine, *others} == set(os.listdir(cache))
+
+
 GOOD = {OWNED: "yes", UNTOUCHED: "as it was", UNHEARD: "nothing"}
 
 
@@ -361,11 +379,36 @@ def test_the_program_that_goes_in_is_whole_and_does_not_hold_the_secret(place: G
     """It comes with its length and all its modules, for a Python that sees no file of ours."""
     given = place.given("somebody", {}) | {"where": "gate", "left_out": list(attempts.IN_THE_GATE)}
     words = program(given)
-    done = SystemRunner().run(Command(("/usr/bin/env", "python3", *COMMAND[1:]), 60, input=words))
+    done = SystemRunner().run(Command((sys.executable, *COMMAND[1:]), 60, input=words))
 
     assert (done.code, done.stdout, done.stderr) == (0, b"", b"")
     assert place.secret.encode() not in words
     assert given["hash"] in words.decode()
+
+
+FORK_BOMB = """
+import os, resource, sys
+from gate.attempts_rules import ATTEMPTS
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+if sys.argv[1] == "capped":
+    # Counted over all processes of this user, of which this is one.
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+print(ATTEMPTS["a fork bomb"]({"most_processes": 20}))
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("nobody is left")
+"""
+
+
+@pytest.mark.parametrize(("how", "seen"), [("capped", "EAGAIN"), ("open", "as many as were wanted")])
+def test_a_fork_bomb_ends_by_itself_and_says_what_ended_it(how: str, seen: str) -> None:
+    """Here it is the limit of a user; in a sandbox the kernel gives the same answer for its cap."""
+    argv = (sys.executable, "-c", FORK_BOMB, how)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.stdout, done.stderr) == (f"{seen}\nnobody is left\n", "")
 
 
 def test_what_cannot_be_tried_here_is_known_beforehand() -> None:

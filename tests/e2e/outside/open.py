@@ -21,7 +21,7 @@ from aisb.effects.state import directories
 PODMAN = "/usr/bin/podman"
 NETWORKS = ("host", "none")
 # Here it is silence that is met with, again and again. Of the same length, which the program begins with.
-SOONER = (b"SECONDS = 5.0", b"SECONDS = 0.2")
+SOONER = (b"SECONDS = 10.0", b"SECONDS = 00.2")
 
 
 def image() -> str:
@@ -30,11 +30,16 @@ def image() -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
+def name_of(network: str) -> str:
+    """What the container is called, so that none is left however its podman ends."""
+    return f"open-{network}-{os.getpid()}"
+
+
 def opened(place: Ground, network: str) -> tuple[str, ...]:
     """podman's argv for such a container, which has the value itself in a variable."""
     beside = os.path.dirname(place.project)
     return (
-        PODMAN, "run", "--rm", "--interactive", "--pull=never", "--privileged", f"--network={network}",
+        PODMAN, "run", "--rm", "--interactive", f"--name={name_of(network)}", "--pull=never", "--privileged", f"--network={network}",
         "--mount", f"type=bind,src={place.project},dst=/project",
         "--mount", f"type=bind,src={beside},dst={beside}",
         "--workdir=/project", "--user=0", "--entrypoint=",
@@ -48,6 +53,8 @@ def tried(network: str) -> dict[str, str]:
     with ground(directories(os.environ)) as place:
         words = program(place.given("somebody", left_out(("pids-limit",), ""))).replace(*SOONER)
         said = in_gate(opened(place, network), words, SystemRunner())
+        remove = (PODMAN, "rm", "--force", "--ignore", "--time=0", name_of(network))
+        subprocess.run(remove, capture_output=True, check=True)
         seen = {**parse_report(said, SANDBOX), **place.seen()}
     return {result.attempt: result.verdict for result in judge(seen, {}) if result.attempt in seen}
 
