@@ -46,6 +46,9 @@ class Keep(NamedTuple):
     days: int = int(BUILT_IN_KEEP[KEEP_DAYS])
 
 
+KEEP_ALL = Keep(0, 0)
+
+
 def ended_words(run: dict[str, Any]) -> str:
     """How a run of a list is: that it goes on, or its exit code, and whose that is where it is not the command's."""
     if run["state"] == "running":

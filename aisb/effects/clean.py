@@ -68,7 +68,7 @@ def _gates_among(containers: list[dict[str, Any]], gates: list[str]) -> list[str
 def remove(store: Store, removal: Removal) -> str:
     """Take one thing away; "" or why podman would not."""
     if removal.kind == GATE:
-        return remove_gate(store.podman, store.directories.runtime, removal.name, store.runner)
+        return remove_gate(store.podman, store.directories, removal.name, store.runner)
     if removal.kind == IMAGE:
         forget_image(store.directories.cache, removal.name)
     if removal.kind == VOLUME:

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 
 from aisb.domain.gates import ENDED, PROVED, WEDGED, GateSeen, count_entries
 from aisb.domain.printing import shell_word
+from aisb.domain.run_record import KEEP_ALL
 from aisb.effects.gate import ANSWER_SECONDS, answers, ask
 from aisb.effects.process import Command, run_ok
-from aisb.effects.session import living
+from aisb.effects.records import keep_record
+from aisb.effects.run_record import mend
+from aisb.effects.session import claimed, close_session, living, orphans
 from aisb.effects.state import read_if_there
 from aisb.errors import Unavailable
 from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
     from aisb.effects.process import Runner
+    from aisb.effects.state import Directories
 
 _REMOVE_SECONDS = 30.0
 
@@ -69,18 +73,19 @@ def unused_gates(runtime: str) -> list[str]:
     return [gate.name for gate in look_at_gates(runtime) if not gate.runs]
 
 
-def remove_gate(podman: str, runtime: str, name: str, runner: Runner) -> str:
+def remove_gate(podman: str, where: Directories, name: str, runner: Runner) -> str:
     """
-    Take a gate away with its directory; "" or why it stays.
+    Take a gate away with its directory; "" or why it stays. What killed runs have left in it is put on record first.
 
     A run that begins meanwhile holds the gate's lock, or finds that the directory is another one by then.
     """
-    directory = f"{runtime}/g/{name}"
+    directory = f"{where.runtime}/g/{name}"
     gate = _look(directory, [])
     if gate is None:
         return ""
+    _put_on_record(f"{directory}/r", where.state)
     if os.path.isdir(f"{directory}/r") and os.listdir(f"{directory}/r"):
-        return "the record of a run that was killed is in it: the next run takes it away"
+        return "a run is about to use it"
     if why := end_gate_container(podman, gate, runner, in_use=False):
         return why
     lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -92,6 +97,15 @@ def remove_gate(podman: str, runtime: str, name: str, runner: Runner) -> str:
     finally:
         os.close(lock)
     return ""
+
+
+def _put_on_record(parent: str, state: str) -> None:
+    """As the next run of that gate would. How many records are kept is not ours to say."""
+    for session in orphans(parent):
+        with claimed(session) as mine:
+            if mine and not keep_record(session, state, KEEP_ALL).fault:
+                mend(state, session.run)
+                close_session(session)
 
 
 def log_of(gate: GateSeen) -> str:

@@ -104,11 +104,14 @@ trap 'podman rm --all --force --time 0 >&2; podman unshare sh -c "umount ~/store
 kept() { ls -d $XDG_RUNTIME_DIR/aisb/r/* $XDG_RUNTIME_DIR/aisb/g/* 2>/dev/null | sort; }
 kept >~/before
 """
-# All are there before the first one goes on; each asks for what it may reach, and for what its neighbour may.
+# With a gate each, one gate for all, without one, without a network. All are there before the first one goes on; each
+# asks for what it may reach, and for what its neighbour may.
 TWENTY = """
+aisb -q --net none --ephemeral-home -- true
 one() {
     case $(($1 % 4)) in
-        0 | 1) flags="--gate-idle 600 --allow exact:n$1-$OWN.allowed.test" ;;
+        0) flags="--gate-idle 600 --allow exact:n$1-$OWN.allowed.test" ;;
+        1) flags="--gate-idle 600 $(for n in 1 5 9 13 17; do echo "--allow exact:n$n-$OWN.allowed.test"; done)" ;;
         2) flags="--no-gate --allow exact:n$1-$OWN.allowed.test" ;;
         3) flags="--net none" ;;
     esac
@@ -131,7 +134,7 @@ kept | comm -13 ~/before -
 
 
 def test_after_twenty_runs_at_once_nothing_is_left_but_images(lab: Lab) -> None:
-    """Each with a policy of its own, and what that says. Images of a store that is only read stay, which is said."""
+    """Each has what its policy says and no more. Images of a store that is only read stay, which is said."""
     result = lab.run(BESIDE + TWENTY + CLEANED, env={"OWN": secrets.token_hex(4)}, timeout=300)
 
     ended, said, left = result.text.split("--\n")
@@ -140,5 +143,5 @@ def test_after_twenty_runs_at_once_nothing_is_left_but_images(lab: Lab) -> None:
     removals = json.loads(said)["removals"]
     stays = {item["kind"] for item in removals if item["stays"]}
     gone = [item["kind"] for item in removals if not item["stays"]]
-    assert (stays <= {"image"}, gone.count("volume"), gone.count("gate") >= 10) == (True, 20, True)
+    assert (stays <= {"image"}, gone.count("volume"), gone.count("gate") >= 6) == (True, 20, True)
     assert left == ""

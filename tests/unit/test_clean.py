@@ -21,8 +21,11 @@ from aisb.domain.clean import (
     images_to_remove,
     parse_glob,
 )
+from aisb.domain.run_record import KILLED, Keep
 from aisb.effects.clean import Store, Wish, find_removals, remove
 from aisb.effects.process import Finished
+from aisb.effects.records import AUDIT
+from aisb.effects.run_record import ABOUT, new_fields, read_fields, record_text
 from aisb.effects.session import open_session
 from aisb.effects.state import Directories
 from aisb.errors import UsageError
@@ -226,10 +229,28 @@ def test_all_means_gates_too_that_no_run_uses(directories: Directories) -> None:
     assert (os.path.exists(idle), os.path.exists(used)) == (False, True)
 
 
-def test_a_gate_that_a_run_has_taken_meanwhile_stays_and_so_does_what_is_not_on_record_yet(
-    directories: Directories,
-) -> None:
+def test_what_a_killed_run_left_in_a_gate_is_put_on_record_before_it_goes(directories: Directories) -> None:
+    """With no other record forgotten for it, whatever somebody wants to keep."""
+    left = gate_there(directories, "a" * 12)
+    session = open_session(f"{left}/r", "0000aaaa", {}, "", {ABOUT: record_text(new_fields("0000aaaa", "/p"))})
+    for path, text in (("owner", "1 1 another-boot"), (AUDIT, "{}\n")):
+        with open(f"{session.path}/{path}", "w") as file:
+            file.write(text)
+    for number in range(Keep().runs + 1):
+        os.makedirs(f"{directories.state}/runs/{number:08x}")
+        os.utime(f"{directories.state}/runs/{number:08x}", (1000, 1000))
+
+    assert remove(Store("podman", FakeRunner(Finished(0)), directories), Removal(GATE, "a" * 12, "")) == ""
+
+    assert not os.path.exists(left)
+    assert sorted(os.listdir(f"{directories.state}/runs/0000aaaa")) == [AUDIT, ABOUT]
+    assert read_fields(f"{directories.state}/runs/0000aaaa")["reason"] == KILLED
+    assert len(os.listdir(f"{directories.state}/runs")) == Keep().runs + 2
+
+
+def test_a_gate_that_a_run_has_taken_meanwhile_or_is_about_to_use_stays(directories: Directories) -> None:
     taken, left = gate_there(directories, "a" * 12), gate_there(directories, "b" * 12)
+    # Its owner is not written yet.
     os.mkdir(f"{left}/r/0000bbbb")
     lock = os.open(f"{taken}/lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -238,7 +259,7 @@ def test_a_gate_that_a_run_has_taken_meanwhile_stays_and_so_does_what_is_not_on_
     stays = [remove(store, Removal(GATE, name * 12, "")) for name in "abc"]
 
     os.close(lock)
-    assert stays == ["a run uses it", "the record of a run that was killed is in it: the next run takes it away", ""]
+    assert stays == ["a run uses it", "a run is about to use it", ""]
     assert (os.path.exists(taken), os.path.exists(left)) == (True, True)
 
 
