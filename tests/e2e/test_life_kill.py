@@ -132,9 +132,10 @@ PHASES = {
     "running": Phase("up"),
     "ending": Phase("up", "recorded", was_there=False, by="command", is_cold=True),
 }
-# What a start asks podman is a phase each; the others look at the machine, and take away what is left.
+# What a start asks podman is a phase each; the others look at the machine, where nothing is remembered of it, and take
+# away what is left.
 ASKED = {"volume create", "container exists", "run gate", "run sandbox"}
-BESIDES = {"--version", "info", "rm"}
+BESIDES = {"--version", "events", "image", "images", "info", "rm"}
 HOLDING = """
 mkdir -p ~/first; printf '%s' "$SHIM" >~/first/podman; chmod +x ~/first/podman; export PATH="$HOME/first:$PATH"
 printf '%s' "$PHASE" >~/hold; echo "rm ~/hold; touch go; until [ -e $UNTIL ]; do sleep 0.02; done" >release
