@@ -34,8 +34,8 @@ PASSED_ON = (
     "DBUS_SESSION_BUS_ADDRESS",
 )
 # Python ignores the first two, and a program that we start would inherit that. Some callers (tmux) have us ignore the
-# others: podman in the background would be told then that its terminal is broken, and never read a key.
-_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN, signal.SIGTTOU)
+# last one: podman in the background would be told then that its terminal is broken, and never read a key.
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN)
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -36,7 +36,6 @@ EXEC = "exec"
 _REFUSED = "refused "
 _SEEDED = "seeded "
 _MOST_SEEDS = 20
-_SEE = "what it means, and what to do: docs/troubleshooting.md"
 _IN_THE_HOME = (
     "go on without pi's configuration: --no-pi-config; or with a home that ends with the run: --ephemeral-home"
 )
@@ -77,7 +76,7 @@ class Outcome(NamedTuple):
             return self.status
         if self.refusal or self.status == Unprotected.exit_code:
             what = self.refusal or "the sandbox did not say why"
-            raise Unprotected(f"refused to run unprotected: {what}", _IN_THE_HOME if " in the home: " in what else _SEE)
+            raise Unprotected(f"refused to run unprotected: {what}", _IN_THE_HOME if " in the home: " in what else "")
         if self.status > 128:
             return self.status
         raise Unavailable(

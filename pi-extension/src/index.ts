@@ -95,6 +95,8 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   }
 
   function onState(state: State, reason: string): void {
+    // The session is over, and with it pi's interface.
+    if (state === "off") return;
     showFooter();
     if (state === "dead") voice.say(`no sandbox, so nothing can be run: ${reason}`, "error");
     if (state === "restarting") voice.say("the sandbox died and is started again: its processes and its /tmp are gone", "warning");

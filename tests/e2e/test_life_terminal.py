@@ -78,13 +78,12 @@ def test_a_change_of_the_size_arrives(lab: Lab) -> None:
 IGNORING = """
 import os, signal
 signal.signal(signal.SIGTTIN, signal.SIG_IGN)
-signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 os.execvp("aisb", ["aisb", "-q", "--net", "none", "--", "sh", "-c", "echo rea''dy; read x; echo heard $x"])
 """
 
 
 def test_keys_arrive_in_a_window_of_its_own(lab: Lab) -> None:
-    """tmux begins a window's command with signals ignored by which the background of a terminal is stopped."""
+    """tmux begins a window's command with the signal ignored by which who reads in the background is stopped."""
     with lab.terminal('exec python3 -c "$IGNORING"', env={"IGNORING": IGNORING}) as terminal:
         terminal.expect("ready\r\n")
         terminal.sendline("keys")
