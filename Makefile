@@ -40,7 +40,7 @@ tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
 	$(PYTEST) -q -n $(WAITING_JOBS) --dist loadfile tests/tools
 
 e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
-	$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/e2e
+	$(PYTEST) -q -n $(JOBS) --dist loadgroup --durations 25 tests/e2e
 
 test-vm: $(VENV)/ready ## caps on memory, processors and processes, in a virtual machine; 15 minutes and 3 GB
 	$(PYTEST) -q -s --timeout 3600 tests/vm
