@@ -64,6 +64,7 @@ configure_apt() {
 Acquire::Retries "3";
 Acquire::Languages "none";
 APT::Install-Recommends "false";
+APT::Cmd::Pattern-Only "true";
 APT::Update::Error-Mode "any";
 DPkg::Use-Pty "0";
 DPkg::Options {

@@ -480,7 +480,7 @@ def covered_sources(job: Job, shield: Shield) -> list[str]:
 def _points(job: Job) -> list[str]:
     """Where, in the project or in another mount, something is mounted over."""
     outer = [(job.target, job.project)] if job.project else []
-    outer += [(place.target, place.source) for place in job.places if place.is_directory and not place.read_only]
+    outer += [(place.target, place.source) for place in job.places if place.is_directory]
     return [
         f"{source}/{place.target.removeprefix(target + '/')}"
         for place in job.places

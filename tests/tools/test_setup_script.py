@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from aisb.assets import asset_path
 from aisb.domain.images import GATE, SANDBOX
 from aisb.render.images import containerfile
 from tests.image_values import make_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SETUP = asset_path("templates", "setup.sh")
 
@@ -32,6 +36,35 @@ def test_each_step_of_a_containerfile_is_a_function_of_the_script(role: str) -> 
 
     assert steps != []
     assert set(steps) - functions == set()
+
+
+APT = r"""
+mkdir -p "$scratch/repo" "$scratch/state/lists/partial" "$scratch/cache/archives/partial"
+for name in libfoo1 libfoo2 libfoo++; do
+    printf 'Package: %s\nVersion: 1\nArchitecture: all\nFilename: ./%s.deb\nSize: 1\nMD5sum: 0\n\n' $name $name
+done >"$scratch/repo/Packages"
+: >"$scratch/status"
+printf 'deb [trusted=yes] file:%s/repo ./\n' "$scratch" >"$scratch/list"
+host_sources() {
+    printf 'Dir::Etc::SourceList "%s/list";\nDir::Etc::SourceParts "/dev/null";\nAPT::Sandbox::User "root";\n' "$scratch"
+    printf 'Dir::State "%s/state";\nDir::Cache "%s/cache";\nDir::State::status "%s/status";\n' "$scratch" "$scratch" "$scratch"
+}
+configure_apt
+apt update >/dev/null
+for name in 'libfoo.' 'libfoo.+' 'libfoo?' libfoo1 libfoo++; do
+    apt --simulate install -- "$name" 2>/dev/null | sed -n 's/^Inst \([^ ]*\).*/\1/p' | tr '\n' ' '; echo "$name"
+done
+"""
+
+
+def test_a_package_is_its_name_and_no_expression(tmp_path: Path) -> None:
+    """Where there is none of that name, apt would take it for one, and install all that it stands for."""
+    script = f"scratch={tmp_path}; secrets={tmp_path}\n{_function('configure_apt')}\n{_function('apt')}\n{APT}"
+
+    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False)
+
+    found = ["libfoo.", "libfoo.+", "libfoo?", "libfoo1 libfoo1", "libfoo++ libfoo++"]
+    assert (done.stdout.splitlines(), done.stderr) == (found, "")
 
 
 def test_an_archive_with_another_hash_stops_the_step(tmp_path: object) -> None:
