@@ -288,6 +288,7 @@ rm out words
 find . -type f; cat .git/config
 """
 _REFUSED = "77 aisb: refused to run unprotected: "
+_WAY_OUT = "|aisb:   go on without pi's configuration: --no-pi-config; or with a home that ends with the run: --ephemeral-home|"
 _REPLACED = "1 regular file 600 1|"
 
 
@@ -297,14 +298,14 @@ def test_what_an_agent_planted_in_the_way_is_replaced_or_refused(lab: Lab) -> No
 
     *ended, first, second = result.text.splitlines()
     assert dict(zip(PLANTED, ended, strict=True)) == {
-        "the directory, a link to the project": f"{_REFUSED}.pi/agent in the home: agent is no directory|",
-        "the directory, a link to the system": f"{_REFUSED}.pi/agent in the home: agent is no directory|",
-        "the directory above it": f"{_REFUSED}.pi/agent in the home: .pi is no directory|",
-        "the directory, a file": f"{_REFUSED}.pi/agent in the home: agent is no directory|",
-        "the copies, a link": f"{_REFUSED}.pi/agent/.aisb in the home: .aisb is no directory|",
+        "the directory, a link to the project": f"{_REFUSED}.pi/agent in the home: agent is no directory{_WAY_OUT}",
+        "the directory, a link to the system": f"{_REFUSED}.pi/agent in the home: agent is no directory{_WAY_OUT}",
+        "the directory above it": f"{_REFUSED}.pi/agent in the home: .pi is no directory{_WAY_OUT}",
+        "the directory, a file": f"{_REFUSED}.pi/agent in the home: agent is no directory{_WAY_OUT}",
+        "the copies, a link": f"{_REFUSED}.pi/agent/.aisb in the home: .aisb is no directory{_WAY_OUT}",
         "a link to git's configuration": _REPLACED,
         "a pipe": _REPLACED,
-        "a directory": f"{_REFUSED}.pi/agent/settings.json in the home: Is a directory|",
+        "a directory": f"{_REFUSED}.pi/agent/settings.json in the home: Is a directory{_WAY_OUT}",
         "a second name": "0 regular file 600 1|mine|",
         "a file for all": "1 regular empty file 600 1|",
     }, result.errors
