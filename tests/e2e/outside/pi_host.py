@@ -220,8 +220,9 @@ def begin(pi: Pi, step: list[Any]) -> Any:
         asked = pi.send(type="bash", command=rest[0], excludeFromContext=rest[1])
         return lambda: pi.answer(asked).get("data") or pi.answer(asked)
     if kind == "prompt":
-        asked = pi.send(type="prompt", message=rest[0])
+        # What comes of it may be there before we are.
         said = len(pi.said)
+        asked = pi.send(type="prompt", message=rest[0])
         return lambda: (pi.answer(asked), pi.said[said:])[1]
     if kind == "hear":
         return lambda: pi.wait(lambda: [text for text in pi.said if rest[0] in text])
