@@ -47,6 +47,7 @@ class Keep(NamedTuple):
 
 
 KEEP_ALL = Keep(0, 0)
+KEEP_BUILT_IN = Keep()
 
 
 def ended_words(run: dict[str, Any]) -> str:

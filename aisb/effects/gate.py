@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.effects.locks import locked_within
 from aisb.effects.process import Command, Runner, run_ok
 from aisb.effects.sealed import sealed
 from aisb.effects.signals import interrupt_postponed
@@ -233,17 +234,10 @@ def _write_public(path: str, text: str) -> None:
 def _lock(path: str, kind: int) -> int:
     """The lock, waited for no longer than a gate needs to end."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise Unavailable(f"{path} is held by a gate that does not end", hint="try again in a minute") from None
-            time.sleep(0.005)
-        else:
-            return descriptor
+    if not locked_within(descriptor, kind, LOCK_SECONDS):
+        os.close(descriptor)
+        raise Unavailable(f"{path} is held by a gate that does not end", hint="try again in a minute")
+    return descriptor
 
 
 def answers(directory: str) -> bool:

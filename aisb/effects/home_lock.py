@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.effects.locks import locked_within
 from aisb.effects.state import make_private
 from aisb.errors import Unavailable
 from aisb.render.argv import HOME_TARGET
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # Runs have it for as long as they start.
 _PATIENCE_SECONDS = 120.0
-_AGAIN_SECONDS = 0.02
 
 
 class Hold(NamedTuple):
@@ -49,21 +48,9 @@ def home_held(runtime: str, volume: str, *, alone: bool) -> Iterator[Hold]:
     make_private(f"{runtime}/homes")
     descriptor = os.open(f"{runtime}/homes/{volume}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _lock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, volume)
+        if not locked_within(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, _PATIENCE_SECONDS):
+            what = f"the home {volume} is held by a run that does not get any further"
+            raise Unavailable(what, hint="see which: aisb ps")
         yield Hold(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int, volume: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                what = f"the home {volume} is held by a run that does not get any further"
-                raise Unavailable(what, hint="see which: aisb ps") from None
-            time.sleep(_AGAIN_SECONDS)
-        else:
-            return

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from aisb.domain.printing import shell_word
-from aisb.domain.run_record import ENDS, UNKNOWN, Keep
+from aisb.domain.run_record import ENDS, KEEP_BUILT_IN, UNKNOWN, Keep
 from aisb.effects.retention import forget_old
 from aisb.effects.run_record import ABOUT, is_running, read_fields
 from aisb.effects.session import is_over, living, sessions_of_gates
@@ -49,7 +49,7 @@ class Recorded(NamedTuple):
         return f"{self.directory}/{AUDIT}"
 
 
-def keep_record(session: Session, state: str, keep: Keep = Keep()) -> Kept:  # noqa: B008 - a tuple
+def keep_record(session: Session, state: str, keep: Keep = KEEP_BUILT_IN) -> Kept:
     """Move what the gate wrote down to the run's record, and forget the oldest ones where there are too many."""
     source = f"{session.path}/{AUDIT}"
     try:

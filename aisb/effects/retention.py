@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.run_record import Keep
+from aisb.domain.run_record import KEEP_BUILT_IN, Keep
 from aisb.effects.run_record import is_running, read_fields
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _Found(NamedTuple):
     size: int
 
 
-def forget_old(state: str, keep: Keep = Keep(), most_bytes: int = MOST_BYTES) -> None:  # noqa: B008 - a tuple
+def forget_old(state: str, keep: Keep = KEEP_BUILT_IN, most_bytes: int = MOST_BYTES) -> None:
     """Remove the oldest records beyond the bounds; the newest one stays, however large."""
     import shutil
 
