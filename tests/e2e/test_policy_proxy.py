@@ -113,6 +113,7 @@ def test_every_allowed_request_goes_through_the_proxy(lab: Lab, proxy: Proxy, ur
 
     assert result.said == {name: said for name, (_, said) in legs.items()}
     assert f"everything goes through the proxy {url}, nothing past it; it resolves the names" in result.errors
+    proxy.wait_for(7)
     assert asked_of(proxy) == {
         "GET http://allowed.test/a", "GET http://allowed.test/b", "GET http://inner.test/",
         "CONNECT allowed.test:443", "CONNECT allowed.test:22", "CONNECT allowed.test:5432", "CONNECT 203.0.113.13:5432",
@@ -128,6 +129,7 @@ def test_rules_are_judged_before_the_proxy(lab: Lab, proxy: Proxy) -> None:
     options = "--proxy-auth LOGIN --allow 'GET allowed.test/pub/**'"
 
     result = inside(lab, f"--proxy {HTTP} {options}", legs, env={"LOGIN": LOGIN})
+    proxy.wait_for(1)
     asked = asked_of(proxy)
     refused = lab.run(f"aisb --proxy {TLS} {options} -- true", env={"LOGIN": LOGIN})
 
@@ -212,6 +214,7 @@ def test_the_password_is_found_nowhere(lab: Lab, proxy: Proxy) -> None:
     assert [line for line in lines if line.endswith("/owner")] == []
     assert [part for part in PARTS for line in lines[1:] if part in line] == []
     assert "hello from allowed.test" in next(line for line in lines if line.startswith("said: "))
+    proxy.wait_for(1)
     assert set(proxy.told()) - {"-"} != set()
     # Nor has the server been told.
     assert [part for part in PARTS if part in json.dumps(lab.sinks())] == []
@@ -287,6 +290,7 @@ def test_a_proxy_on_this_very_host(lab: Lab, tmp_path: Path) -> None:
 
         if lab.name == "debian12":
             assert (done.code, done.text) == (0, "hello from allowed.test\n")
+            proxy.wait_for(1)
             assert asked_of(proxy) == {"GET http://allowed.test/"}
         else:
             assert done.code == 69

@@ -131,7 +131,7 @@ def test_everything_goes_through_the_proxy(world: World, system: str, case: Case
         read = [https(path, "evil.test:443", "evil.test", f"/{where}/a").status for where in ("pub", "other")]
         assert read == ([200, 403] if case.rules else [403, 403])
 
-        wait_for(lambda: len(asked_of(proxy)) >= 6 + len(case.rules), "the proxy has written down all of it")
+        proxy.wait_for(6 + len(case.rules))
         assert asked_of(proxy) == {
             ("GET", "http://allowed.test/x"),
             ("CONNECT", "allowed.test:443"),
@@ -194,7 +194,7 @@ def test_the_password_is_told_to_the_proxy_and_to_nobody_else(world: World, syst
         if case.rules:
             assert https(path, "evil.test:443", "evil.test", "/pub/a").status == 200
             assert say(path, get_and_close("http://evil.test/pub/b")).status == 200
-        wait_for(lambda: len(asked_of(proxy)) >= 3 + 2 * len(case.rules), "the proxy has written down all of it")
+        proxy.wait_for(3 + 2 * len(case.rules))
         told = [said for asked, said in zip(proxy.asked(), proxy.told(), strict=True) if asked.method != "-"]
         assert set(told) == {base64.b64encode(LOGIN.encode()).decode()}
 
@@ -258,7 +258,7 @@ def test_a_wrong_password_is_the_proxys_refusal(world: World, system: str) -> No
         assert say(path, get_and_close("http://allowed.test/x", right.decode())).status == 407
         assert say(path, connect("allowed.test:22")[:-2] + right + b"\r\n\r\n").status == 407
         assert https(path, "allowed.test:443", "allowed.test").status == 0
-        wait_for(lambda: len(asked_of(proxy)) >= 3, "the proxy has written down all of it")
+        proxy.wait_for(3)
         assert set(proxy.told()) == {"-", base64.b64encode(b"user:wrong").decode()}
         assert world.arrived() == []
         assert failed(gate, 3) == [("allowed.test", port, "upstream") for port in (80, 22, 443)]
@@ -269,7 +269,7 @@ def test_a_sandbox_logs_in_nowhere(world: World, system: str) -> None:
     with Proxy(place_in(world), "user:right") as proxy, HTTP.gate(world, system, HTTP.way_out(ADDRESS)) as gate:
         right = "Proxy-Authorization: Basic " + base64.b64encode(b"user:right").decode()
         assert say(gate.open(), get_and_close("http://allowed.test/x", right)).status == 407
-        wait_for(lambda: len(asked_of(proxy)) >= 1, "the proxy has written it down")
+        proxy.wait_for(1)
         assert set(proxy.told()) == {"-"}
 
 
@@ -309,7 +309,8 @@ def test_the_proxy_may_be_at_any_address(world: World, system: str, address: str
     with Proxy(place_in(world)) as proxy, HTTP.gate(world, system, HTTP.way_out(address)) as gate:
         assert gate.ready == "ready", gate.log()
         assert say(gate.open(), get_and_close("http://allowed.test/x")).status == 200
-        assert {asked.what for asked in proxy.asked()} >= {"http://allowed.test/x"}
+        proxy.wait_for(1)
+        assert asked_of(proxy) >= {("GET", "http://allowed.test/x")}
 
 
 def test_one_of_two_addresses_is_enough(world: World, system: str) -> None:

@@ -106,8 +106,15 @@ class Proxy:
             self._process.wait()
             self._process = None
 
+    def wait_for(self, requests: int) -> None:
+        """Until it has written down so many: it writes after it has answered, and who was answered may be here first."""
+        wait_for(
+            lambda: len({asked[1:3] for asked in self.asked() if asked.method != "-"}) >= requests,
+            f"the proxy has written down {requests} requests",
+        )
+
     def asked(self) -> list[Asked]:
-        """Every request that it has answered."""
+        """Every request that it has written down, see `wait_for`."""
         lines = [line.split() for line in self._lines()]
         return [Asked(source, method, what, int(status)) for source, method, what, status, _ in lines]
 
