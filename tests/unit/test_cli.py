@@ -97,7 +97,7 @@ ANSWERS = pytest.mark.parametrize(
         ["version"],
         ["build", "--help"],
         ["--net", "none", "--no-cwd", "--dry-run"],
-        ["--print-seccomp", "--no-cwd"],
+        ["--print-entrypoint", "--no-cwd"],
     ],
     ids=" ".join,
 )
