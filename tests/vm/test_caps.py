@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from tests.vm.machine import RUN_SECONDS
@@ -89,6 +90,14 @@ def test_no_more_of_the_processors_is_used(vm: Machine) -> None:
     result = vm.aisb("--net none --cpus 0.5", "python3", "-c", BUSY)
 
     assert result.text.split()[:2] == ["True", "True"], result.text + result.errors
+
+
+def test_without_caps_the_same_programs_go_on(vm: Machine) -> None:
+    """What stops them elsewhere is the cap, and nothing of this machine."""
+    programs = " && ".join(shlex.join(("python3", "-c", program)) for program in (TAKE, COUNT, BUSY))
+    result = vm.aisb("--net none --memory 0 --cpus 0 --pids-limit 0", "sh", "-c", programs)
+
+    assert (result.code, result.text.split()[:2]) == (0, ["False", "False"]), result.text + result.errors
 
 
 def test_a_command_ends_when_its_time_is_over(vm: Machine) -> None:
