@@ -33,8 +33,8 @@ _NO_SLASH_FIRST = re.compile(r"\^?[A-Za-z0-9_~%@:=&!,'\"-](?![*?{])")
 _JUDGE_SECONDS = 0.05
 _MOST_TIMES = 3
 _TOO_LONG = "an expression of the policy takes too long with a path as long as this one"
-# What a path may be repeated by. One of them alone takes no time.
-_REPEATS = re.compile(r"[*+{]")
+# What takes no time: at most one part that may be there or not or several times, and no group whose ways multiply.
+_QUICK = re.compile(r"[^*+?{(]*(?:[*+?{][^*+?{(]*)?")
 # As long as an entry may be; a longer proposal would be none.
 _LONGEST_PROPOSAL = 1000
 
@@ -93,7 +93,7 @@ class HostRules:
         self._host = policy.host
         self._rules = policy.rules
         self._expressions = [re.compile(rule.path) for rule in policy.rules]
-        self._may_last = any(len(_REPEATS.findall(rule.path)) > 1 for rule in policy.rules)
+        self._may_last = not all(_QUICK.fullmatch(rule.path) for rule in policy.rules)
         # How often one took too long, and the shortest path with which.
         self._times = 0
         self._shortest = 0
