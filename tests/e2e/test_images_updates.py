@@ -10,6 +10,7 @@ import pytest
 
 from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
 from aisb.domain.images import NODE_VERSION
+from tests.e2e.conftest import NAMES as HOSTS
 from tests.e2e.sandbox import outside
 from tests.e2e.small import REFERENCE, World, end_small_worlds, small_world
 from tests.e2e.test_images import NAMES
@@ -52,6 +53,8 @@ podman rmi -f $(cat second) >/dev/null
 """
 
 
+# Nothing of this depends on the host's podman: one host will do.
+@pytest.mark.parametrize("lab", HOSTS[:1], indirect=True)
 def test_a_tag_is_believed_for_a_week_and_then_looked_up_again(world: World) -> None:
     """With the clock as somebody else's: a young record asks nobody, an old one does, and what has moved is built."""
     result = world.run(BELIEVED)
@@ -107,6 +110,8 @@ label base-digest $(aisb build -q | head -n 1) | grep -c ^sha256:
 """
 
 
+# Nothing of this depends on the host's podman: one host will do.
+@pytest.mark.parametrize("lab", HOSTS[-1:], indirect=True)
 def test_what_no_registry_has_confirmed_is_unpinned(world: World) -> None:
     """Said, labelled, and on record as such, until one says what the tag stands for."""
     result = world.run(UNPINNED)
@@ -148,6 +153,8 @@ told() { grep 'aisb: .*aisb-test-base' $1 | grep -v ' s$\\|on that first$' | hea
 """
 
 
+# Nothing of this depends on the host's podman: one host will do.
+@pytest.mark.parametrize("lab", HOSTS[:1], indirect=True)
 def test_a_registry_in_trouble_keeps_nobody_from_running(world: World) -> None:
     """(C53) A row a fault: 69 and the record as it was where something was to be built; a run goes on, and says why."""
     script = f"cat >broken.py <<'PROGRAM'\n{outside('broken_registry')}\nPROGRAM\n{TROUBLE}"
