@@ -16,7 +16,8 @@ _HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*'
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?$", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
-# Keys whose value git hands to a shell or starts as a program, without asking.
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+# Keys whose value git, or what extends it, hands to a shell or starts as a program, without asking.
 _RUNS = re.compile(
     r"core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy|alternaterefscommand)|sequence\.editor"
     r"|diff\.external|(diff|difftool|merge|mergetool)\..*(command|cmd|textconv|driver|path)"
@@ -24,6 +25,16 @@ _RUNS = re.compile(
     r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|trailer\..*\.(command|cmd)"
     r"|remote\..*\.(uploadpack|receivepack|vcs|proxy)|submodule\..*\.update|sendemail\..*(cmd|server)"
     r"|uploadpack\.packobjectshook|instaweb\..*|tar\..*\.command|hook\..*\.command|alias\..*"
+    r"|gc\.recentobjectshook|imap\.tunnel|guitool\..*\.cmd|init\.templatedir|svn(-remote)?\..*authorsprog"
+    r"|lfs\.(customtransfer|extension)\..*\.(path|clean|smudge)|annex\..*command.*|remote\..*\.annex-.*"
+)
+# With them an address is a command: `ext::sh -c ...`.
+_OPENS_TRANSPORTS = re.compile(r"protocol\.(.*\.)?allow")
+# The first words of aliases that start nothing, whatever follows. `git -c` and many other verbs do.
+_HARMLESS = re.compile(
+    r"(add|blame|branch|checkout|cherry-pick|commit|describe|diff|log|ls-files|merge|reflog|reset|restore|rev-parse"
+    r"|revert|shortlog|show|stash|status|switch|tag)(\s.*)?",
+    re.DOTALL,
 )
 _NAMES_A_FILE = re.compile(r"include\.path|includeif\..*\.path|core\.attributesfile")
 _HOOKS = "core.hookspath"
@@ -57,15 +68,26 @@ def _settings(text: str) -> Iterator[Setting]:
 
 
 def _whole_lines(text: str) -> Iterator[str]:
-    """The lines, with those joined that a backslash at the end continues."""
-    pending = ""
+    """The lines, with those joined that a backslash at the end continues. A comment ends with its line."""
+    pending: list[str] = []
+    is_quoted = has_comment = False
     for line in text.replace("\r\n", "\n").lstrip("\ufeff").split("\n"):
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            pending += line[:-1]
-        else:
-            yield pending + line
-            pending = ""
-    yield pending
+            # There may be very many: each is looked at once.
+            is_quoted, has_comment = _after(line[:-1], is_quoted=is_quoted)
+            if not has_comment:
+                pending.append(line[:-1])
+                continue
+        yield "".join([*pending, line])
+        pending, is_quoted = [], False
+    yield "".join(pending)
+
+
+def _after(line: str, *, is_quoted: bool) -> tuple[bool, bool]:
+    """Whether the text is within quotes at the end of a line, and whether there is a comment in it."""
+    parts = _ESCAPED.sub("", line).split('"')
+    outside = parts[is_quoted::2]
+    return is_quoted == len(parts) % 2, any("#" in part or ";" in part for part in outside)
 
 
 def _value(text: str) -> str:
@@ -92,7 +114,9 @@ def runs_something(setting: Setting) -> bool:
     """Whether git may run a program because of this setting, or reads others from elsewhere."""
     name = setting.name
     if name.startswith("alias."):
-        return setting.value.startswith("!")
+        return not _HARMLESS.fullmatch(setting.value)
+    if _OPENS_TRANSPORTS.fullmatch(name):
+        return setting.value.lower() != "never"
     if name == "core.fsmonitor":
         return setting.value.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0", "")
     return name == _HOOKS or bool(_NAMES_A_FILE.fullmatch(name) or _RUNS.fullmatch(name))

@@ -51,6 +51,25 @@ def test_every_setting_is_read_as_git_reads_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]\n# a comment \\\nfsmonitor = ./x\n",
+        "[core]\n; a comment \\\r\nfsmonitor = ./x\n",
+        "[core] # a comment \\\nfsmonitor = ./x\n",
+        '[a "#"]\nb = "#" ; c \\\n[core]\nfsmonitor = ./x\n',
+    ],
+    ids=["a line of its own", "ends of Windows", "behind a section", "behind a value"],
+)
+def test_a_comment_ends_with_its_line_whatever_is_at_its_end(text: str) -> None:
+    """git joins no line to a comment: a backslash there hides nothing of what follows."""
+    assert parse_git_config(text)[-1] == Setting("core.fsmonitor", "./x")
+
+
+def test_what_looks_like_a_comment_within_quotes_is_continued() -> None:
+    assert parse_git_config('[a]\nb = "# \\\n\\"; \\\nc = d" e\n') == (Setting("a.b", '# "; c = d e'),)
+
+
 def test_of_very_many_sections_in_a_line_the_last_one_counts() -> None:
     assert parse_git_config("[a]" * 300_000 + ' [b "C"] x = y') == (Setting("b.C.x", "y"),)
 
@@ -72,7 +91,14 @@ def test_what_it_names_is_found() -> None:
         ("core.hookspath", "x", True),
         ("core.sshcommand", "ssh -i x", True),
         ("alias.st", "status", False),
+        ("alias.st", "status -sb", False),
         ("alias.st", "!id", True),
+        ("alias.st", "-c core.fsmonitor=./x status", True),
+        ("alias.st", "difftool --extcmd=./x -y", True),
+        ("protocol.allow", "always", True),
+        ("protocol.ext.allow", "Never", False),
+        ("gc.recentobjectshook", "./x", True),
+        ("lfs.customtransfer.x.path", "./x", True),
         ("filter.x.process", "y", True),
         ("diff.x.textconv", "y", True),
         ("include.path", "y", True),
