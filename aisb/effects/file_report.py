@@ -13,7 +13,7 @@ from aisb.domain.protected import DIRECTORY
 from aisb.effects.shield import same, watched_at
 from aisb.effects.state import make_private, write_whole
 from aisb.effects.survey import stamp_of, survey
-from aisb.effects.tree import FILE, LINK, Tree, is_directory
+from aisb.effects.tree import FILE, LINK, Tree, is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -100,14 +100,28 @@ def _new_repository(tree: Tree, path: str) -> NewRepository:
     if not is_bare and not is_directory(tree.status(path)):
         # A file or a link that says where the repository is: anywhere.
         target = tree.link(path)
-        text = f"a link to {target}" if target else tree.text(path).strip()
+        text = f"a link to {target}" if target else _text_of(tree, path)
         return NewRepository(path, (text,) if text else (), ())
-    texts = [tree.text(f"{path}/{name}") for name in ("config", "config.worktree")]
-    settings = [item for text in texts for item in parse_git_config(text) if runs_something(item)]
-    elsewhere = [tree.text(f"{path}/commondir").strip()] if tree.status(f"{path}/commondir") else []
     hooks = [entry.name for entry in tree.entries(f"{path}/hooks") if entry.kind in (FILE, LINK)]
-    return NewRepository(
-        path,
-        (*(f"{item.name}={item.value}" for item in settings), *(f"commondir={text}" for text in elsewhere)),
-        tuple(name for name in hooks if not name.endswith(".sample")),
-    )
+    return NewRepository(path, tuple(_held(tree, path)), tuple(name for name in hooks if not name.endswith(".sample")))
+
+
+def _text_of(tree: Tree, path: str) -> str:
+    if is_file(tree.status(path)) and tree.read(path) is None:
+        return "a file that is too large to be looked at, or closed"
+    return tree.text(path).strip()
+
+
+def _held(tree: Tree, path: str) -> Iterator[str]:
+    """What in a git directory starts something, and what cannot be looked into but by git itself."""
+    for name in ("config", "config.worktree"):
+        found = (item for item in parse_git_config(tree.text(f"{path}/{name}")) if runs_something(item))
+        yield from (f"{item.name}={item.value}" for item in found)
+    for name in ("config", "config.worktree", "hooks"):
+        place = f"{path}/{name}"
+        if target := tree.link(place):
+            yield f"{name} is a link to {target}"
+        elif is_file(tree.status(place)) and tree.read(place) is None:
+            yield f"{name} is too large to be looked at, or closed"
+    if tree.status(f"{path}/commondir"):
+        yield f"commondir={tree.text(f'{path}/commondir').strip()}"

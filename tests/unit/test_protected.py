@@ -292,6 +292,27 @@ def test_a_repository_that_appeared_as_a_link_is_told(project: Path, tmp_path: P
     assert report.repositories == (NewRepository("lib/.git", ("a link to /home/ada/evil",), ()),)
 
 
+def test_what_a_new_repository_has_elsewhere_or_too_large_is_told(project: Path, tmp_path: Path) -> None:
+    """git on the host reads it there, however large it is."""
+    before = shield_of(project)
+    make(project, {"a/.git/HEAD": "", "a/evil": "", "b/.git/HEAD": "", "b/.git/config": GIT + "#" * 1_000_000})
+    (project / "a/.git/config").symlink_to("../evil")
+    (project / "a/.git/hooks").symlink_to("../evil.d")
+    (project / "b/.git/config.worktree").symlink_to("/e")
+    make(project, {"c/.git": "gitdir: ../evil" + "\n" * 1_000_000})
+    watch = SimpleNamespace(attempts=set(), events=())
+
+    report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
+
+    assert report.repositories == (
+        NewRepository("a/.git", ("config is a link to ../evil", "hooks is a link to ../evil.d"), ()),
+        NewRepository(
+            "b/.git", ("config is too large to be looked at, or closed", "config.worktree is a link to /e"), ()
+        ),
+        NewRepository("c/.git", ("a file that is too large to be looked at, or closed",), ()),
+    )
+
+
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(project: Path) -> None:
     (project / ".git/config").unlink()
     os.mkfifo(project / ".git/config")
