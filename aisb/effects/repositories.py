@@ -18,7 +18,7 @@ from aisb.domain.protected import (
     plain,
     relative_to,
 )
-from aisb.effects.tree import DIRECTORY, LARGEST, is_directory
+from aisb.effects.tree import DIRECTORY, LARGEST, is_closed, is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,19 +26,31 @@ if TYPE_CHECKING:
     from aisb.domain.git_config import Setting
     from aisb.effects.tree import Tree
 
-_MOST_FILES = 64
-_MOST_DIRECTORIES = 200
-_DEEPEST_MODULE = 6
+# Far above what people have. An agent makes as many as it likes, and each one that counts is a mount or two.
+_MOST_DIRECTORIES = 500
+_MOST_LOOKED_INTO = 3000
+_MOST_BYTES = 16_000_000
+# No program opens what has a longer path.
+_LONGEST = 4096
 
 
 class Repositories:
-    """Finds what is protected for the sake of git in one tree."""
+    """
+    Finds what is protected for the sake of git in one tree.
+
+    `left_out` is what was not looked into, because there is too much: what git obeys there is not among what was found.
+    `closed` is what cannot be looked into by us, and may be opened inside.
+    """
 
     def __init__(self, tree: Tree, home: str) -> None:
         self._tree = tree
         self._home = home
         self._seen: set[str] = set()
         self._directories = 0
+        self._looked_into = 0
+        self._bytes = 0
+        self.left_out: list[str] = []
+        self.closed: list[str] = []
 
     def of(self, entries: Iterable[str]) -> list[Protected]:
         """
@@ -60,12 +72,13 @@ class Repositories:
         """The paths of a git directory, whose work tree is at `top`, of its modules and of its worktrees."""
         self._directories += 1
         if self._directories > _MOST_DIRECTORIES:
+            self.left_out.append(directory)
             return
         yield from below(directory, OF_A_GIT_DIRECTORY)
         for name in ("config", "config.worktree"):
             yield from self._named(self._absolute(_join(directory, name)), top)
         yield from self._of_worktrees(_join(directory, "worktrees"), top)
-        yield from self._of_modules(_join(directory, "modules"), top, 1)
+        yield from self._of_modules(_join(directory, "modules"), top)
 
     def of_user(self, files: Iterable[str], top: str) -> list[Protected]:
         """What the user's own configuration names in this tree, and its files where they lie in it themselves."""
@@ -74,19 +87,30 @@ class Repositories:
         return [*(Protected(path, FILE) for path in own if path), *named]
 
     def _of_worktrees(self, directory: str, top: str) -> Iterator[Protected]:
-        for entry in self._tree.entries(directory)[:_MOST_DIRECTORIES]:
-            if entry.kind == DIRECTORY:
-                yield from below(f"{directory}/{entry.name}", OF_A_WORKTREE)
-                yield from self._named(self._absolute(f"{directory}/{entry.name}/config.worktree"), top)
+        for path in self._directories_in(directory):
+            yield from below(path, OF_A_WORKTREE)
+            yield from self._named(self._absolute(f"{path}/config.worktree"), top)
 
-    def _of_modules(self, directory: str, top: str, depth: int) -> Iterator[Protected]:
+    def _of_modules(self, directory: str, top: str) -> Iterator[Protected]:
         """A module's name may have slashes, and be of several directories."""
-        for entry in self._tree.entries(directory)[:_MOST_DIRECTORIES]:
-            path = f"{directory}/{entry.name}"
-            if entry.kind == DIRECTORY and self._tree.status(f"{path}/HEAD") is not None:
-                yield from self.of_git_directory(path, self._top_of_module(path, top))
-            elif entry.kind == DIRECTORY and depth < _DEEPEST_MODULE:
-                yield from self._of_modules(path, top, depth + 1)
+        pending = [directory]
+        while pending:
+            for path in self._directories_in(pending.pop()):
+                if self._tree.status(f"{path}/HEAD") is not None:
+                    yield from self.of_git_directory(path, self._top_of_module(path, top))
+                elif len(path) < _LONGEST:
+                    pending.append(path)
+
+    def _directories_in(self, directory: str) -> Iterator[str]:
+        if is_closed(self._tree.status(directory)):
+            self.closed.append(directory)
+        for entry in self._tree.entries(directory):
+            if entry.kind == DIRECTORY:
+                self._looked_into += 1
+                if self._looked_into > _MOST_LOOKED_INTO:
+                    self.left_out.append(directory)
+                    return
+                yield f"{directory}/{entry.name}"
 
     def _top_of_module(self, directory: str, top: str) -> str:
         settings = parse_git_config(self._tree.text(f"{directory}/config"))
@@ -96,7 +120,7 @@ class Repositories:
     def _named(self, file: str, top: str) -> Iterator[Protected]:
         """What a configuration file names in this tree, and what the files name that it includes."""
         pending = [file]
-        while pending and len(self._seen) < _MOST_FILES:
+        while pending:
             path = pending.pop()
             if path in self._seen:
                 continue
@@ -109,7 +133,15 @@ class Repositories:
 
     def _settings(self, path: str) -> tuple[Setting, ...]:
         place = relative_to(path, self._tree.path)
-        return parse_git_config(self._tree.text(place) if place else _text_outside(path))
+        behind = self._tree.leads_to(place) if place else ""
+        text = self._tree.text(behind) if place else _text_outside(path)
+        self._bytes += len(text)
+        status = self._tree.status(behind) if behind else None
+        is_large = status is not None and is_file(status) and status.st_size > LARGEST
+        if self._bytes > _MOST_BYTES or is_large:
+            self.left_out.append(place or path)
+            return ()
+        return parse_git_config(text)
 
     def _absolute(self, path: str) -> str:
         return f"{self._tree.path}/{path}" if path else self._tree.path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.masks import is_exact, is_key, is_masked
@@ -21,12 +23,11 @@ from aisb.domain.protected import (
 from aisb.effects.repositories import Repositories
 from aisb.effects.survey import NOTHING_SEEN, Survey, stamp_of, survey
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
-from aisb.effects.tree import Tree, is_directory, is_file
+from aisb.effects.tree import Tree, is_closed, is_directory, is_file
 from aisb.errors import Unprotected
 from aisb.render.argv import GIT_CONFIG, PROJECT_TARGET, nothing_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
     from aisb.domain.layers import Setting
@@ -87,6 +88,7 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
     protected = wanted(tree, wishes, seen)
     _refuse_links(tree, target, protected)
+    _refuse_closed(tree, (above for item in protected for above in parents_of(item.path)))
     missing = missing_directories(tree, protected)
     if claim is not None:
         claim.make(tree, missing)
@@ -136,21 +138,37 @@ def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
 
 def wanted(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
     """Every protected path of the project, whether there is something or not."""
+    repositories = Repositories(tree, wishes.home)
     if wishes.work_tree:
-        return once(Repositories(tree, wishes.home).of_git_directory("", wishes.work_tree))
+        found = once(repositories.of_git_directory("", wishes.work_tree))
+        _need_all_looked_into(tree, repositories, [])
+        return found
     less = _unprotected(wishes)
-    kept = without(_of_project(tree, wishes, seen), less)
+    kept = without(_of_project(tree, wishes, seen, repositories), less)
+    _need_all_looked_into(tree, repositories, less)
     return once([*kept, *without(_led_to(tree, kept), less)])
 
 
-def _of_project(tree: Tree, wishes: Wishes, seen: Survey) -> list[Protected]:
-    repositories = Repositories(tree, wishes.home)
+def _of_project(tree: Tree, wishes: Wishes, seen: Survey, repositories: Repositories | None = None) -> list[Protected]:
+    repositories = repositories or Repositories(tree, wishes.home)
     return [
         *OF_A_PROJECT,
         *repositories.of(seen.repositories),
         *repositories.of_user(wishes.git_files, tree.path),
         *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
     ]
+
+
+def _need_all_looked_into(tree: Tree, repositories: Repositories, less: list[Protected]) -> None:
+    """Raise Unprotected where there are more than are looked into: which ones are left out, an agent could choose."""
+    _refuse_closed(tree, (place for place in repositories.closed if without([Protected(place, DIRECTORY)], less)))
+    for place in repositories.left_out:
+        if without([Protected(place, DIRECTORY)], less):
+            raise Unprotected(
+                f"{os.path.join(tree.path, place)}: there is more of git in {tree.path} than is looked into, so that"
+                " nothing protects what git obeys in the rest",
+                hint=f"remove what is not needed there, or add: --unprotect {shell_word(place or '.git')}",
+            )
 
 
 def _unprotected(wishes: Wishes) -> list[Protected]:
@@ -191,6 +209,21 @@ def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> No
             raise Unprotected(
                 f"{tree.path}/{item.path} is a symbolic link, so that nothing protects what git obeys",
                 hint=f"put the repository itself in its place, or {way}",
+            )
+
+
+def _refuse_closed(tree: Tree, paths: Iterable[str]) -> None:
+    """
+    Raise Unprotected for a directory of the user's own that nobody may look into: what is in it cannot be covered, and
+    what is inside opens it again.
+    """
+    for path in dict.fromkeys(paths):
+        status = tree.status(path)
+        if is_closed(status):
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
+            raise Unprotected(
+                f"{tree.path}/{path} is closed to you (its mode is {mode}), so that nothing protects what is in it",
+                hint=f"open it: chmod u+rx {shell_word(f'{tree.path}/{path}')}",
             )
 
 

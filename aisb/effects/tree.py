@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeGuard
 
 from aisb.domain.protected import plain, relative_to
+from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,6 +19,11 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1_000_000
 _MOST_LINKS = 10
+_MOST_OPEN = 200
+# To read a directory and what is in it.
+_LOOK = 0o500
+# Of nothing that is looked at: it may be there.
+_OWN_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # What an entry is: a directory, a regular file, a link, or something else, a socket for one.
 DIRECTORY, FILE, LINK, OTHER = "directory", "file", "link", "other"
 
@@ -37,7 +44,9 @@ class Tree:
 
     def __init__(self, path: str, within: int | None = None) -> None:
         self.path = path
-        self._directories: dict[str, int | None] = {"": os.open(path, _STEP, dir_fd=within)}
+        self._top = os.open(path, _STEP, dir_fd=within)
+        # Those that were of use last, the latest at the end: an agent makes more directories than a process may open.
+        self._directories: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -49,18 +58,32 @@ class Tree:
 
     def close(self) -> None:
         """Let go of every directory."""
-        for descriptor in self._directories.values():
-            if descriptor is not None:
-                os.close(descriptor)
-        self._directories.clear()
+        for path in list(self._directories):
+            self.forget(path)
+        if self._top >= 0:
+            os.close(self._top)
+            self._top = -1
 
     def directory(self, path: str) -> int | None:
-        """A descriptor of that directory, which stays the tree's; None where there is none."""
-        if path not in self._directories:
-            above, _, name = path.rpartition("/")
-            parent = self.directory(above)
-            self._directories[path] = _open(name, _STEP, parent) if parent is not None else None
-        return self._directories[path]
+        """A descriptor of that directory, which stays the tree's, until the next one is asked for; None without one."""
+        place = path
+        while place and place not in self._directories:
+            place = place.rpartition("/")[0]
+        here: int | None = self._directories[place] if place else self._top
+        for name in path[len(place) :].split("/"):
+            if name and here is not None:
+                place = f"{place}/{name}" if place else name
+                here = _open(name, _STEP, here)
+                if here is not None:
+                    self._keep(place, here)
+        if place in self._directories:
+            self._directories[place] = self._directories.pop(place)
+        return here
+
+    def _keep(self, path: str, descriptor: int) -> None:
+        self._directories[path] = descriptor
+        while len(self._directories) > _MOST_OPEN:
+            self.forget(next(iter(self._directories)))
 
     def forget(self, path: str) -> None:
         """Look for this directory anew the next time."""
@@ -182,11 +205,14 @@ def _kind(entry: os.DirEntry[str]) -> str:
 def _open(name: str, flags: int, parent: int | None) -> int | None:
     try:
         return os.open(name, flags, dir_fd=parent)
-    except OSError:
+    except OSError as error:
+        if error.errno in _OWN_FAULTS:
+            what = f"{name} could not be looked at: {error.strerror}"
+            raise Unavailable(what, hint="close something, or raise the limit: ulimit -n 4096") from error
         return None
 
 
-def is_directory(status: os.stat_result | None) -> bool:
+def is_directory(status: os.stat_result | None) -> TypeGuard[os.stat_result]:
     """Whether something is there, and a directory."""
     return status is not None and stat.S_ISDIR(status.st_mode)
 
@@ -194,3 +220,8 @@ def is_directory(status: os.stat_result | None) -> bool:
 def is_file(status: os.stat_result | None) -> bool:
     """Whether something is there, and a regular file."""
     return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def is_closed(status: os.stat_result | None) -> TypeGuard[os.stat_result]:
+    """Whether something is there, a directory of our own, and of such a mode that we may not look into it."""
+    return is_directory(status) and status.st_uid == os.getuid() and status.st_mode & _LOOK != _LOOK

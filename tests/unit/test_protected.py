@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -16,11 +17,12 @@ from aisb.effects.file_report import report_of
 from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.tree import Tree
-from aisb.errors import Unprotected, UsageError
+from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.file_report import file_lines
 from aisb.render.shield import shield_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from aisb.effects.watch import Watch
@@ -129,6 +131,123 @@ def test_what_git_obeys_is_covered(project: Path, files: dict[str, str], expecte
     make(project, files)
 
     assert sorted(shown(shield_of(project))) == sorted([*PLAIN, *expected])
+
+
+def many(project: Path, place: str, count: int, name: str) -> None:
+    """As many repositories, as an agent makes them to hide another one among them."""
+    for number in range(count):
+        make(project, {f"{place}/{number:04}/{name}": ""})
+
+
+def test_no_crowd_takes_the_protection_from_what_git_obeys(project: Path) -> None:
+    """Modules, worktrees and repositories below, all of them before the one that counts."""
+    many(project, ".git/modules", 210, "HEAD")
+    many(project, ".git/worktrees", 210, "config.worktree")
+    many(project, ".", 80, ".git/x")
+    make(project, {".git/modules/own/HEAD": "", ".git/modules/own/config": "[core] hooksPath = own", "own/x": ""})
+    make(project, {".git/worktrees/own/commondir": "../..", "zlib/.git/config": "[core] hooksPath = zlib/h"})
+    make(project, {"zlib/h/x": "", ".gitconfig": "[core] attributesfile = attributes", "attributes": ""})
+
+    shield = shield_of(project, Wishes(home=str(project), git_files=(f"{project}/.gitconfig",)))
+
+    assert set(shown(shield)) >= {
+        "attributes ro",
+        "own ro",
+        ".git/modules/own/config ro",
+        ".git/modules/own/hooks ro",
+        ".git/worktrees/own/commondir ro",
+        "zlib/.git/config ro",
+        "zlib/.git/hooks ro",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "count", "name", "left_out"),
+    [
+        (".git/modules", 500, "HEAD", ".git/modules/0499"),
+        (".git/worktrees", 3001, "x", ".git/worktrees"),
+        (".", 500, ".git/x", "0499/.git"),
+    ],
+    ids=["modules", "worktrees", "repositories"],
+)
+def test_where_there_are_more_than_are_looked_into_nothing_runs(
+    project: Path, place: str, count: int, name: str, left_out: str
+) -> None:
+    """Which are left out, an agent would choose. What nobody wants protected does not count."""
+    many(project, place, count, name)
+
+    with pytest.raises(Unprotected) as refused:
+        shield_of(project)
+    less = Wishes(home="/h", unprotect=(Setting(left_out, "--unprotect"),))
+
+    assert refused.value.message == (
+        f"{project}/{left_out}: there is more of git in {project} than is looked into, so that nothing protects what"
+        " git obeys in the rest"
+    )
+    assert refused.value.hint == f"remove what is not needed there, or add: --unprotect {left_out}"
+    assert ".git/config ro" in shown(shield_of(project, less))
+
+
+def test_a_configuration_that_is_too_large_to_be_read_is_refused(project: Path) -> None:
+    make(project, {".git/config": GIT + "#" * 1_000_000})
+
+    with pytest.raises(Unprotected, match=r"\.git/config: there is more of git"):
+        shield_of(project)
+
+
+def test_what_a_configuration_behind_a_link_names_is_covered(project: Path) -> None:
+    make(project, {"shared/config": "[core] hooksPath = own", "own/x": ""})
+    (project / ".git/config").unlink()
+    (project / ".git/config").symlink_to("../shared/config")
+
+    assert {"own ro", "shared/config ro"} <= set(shown(shield_of(project)))
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[None]:
+    """A limit that is far below the number of directories in a project."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_descriptors")
+@pytest.mark.parametrize("count", [340, 600])
+def test_as_many_directories_as_a_process_may_open_take_no_protection_away(project: Path, count: int) -> None:
+    many(project, ".", count, "x")
+    many(project, ".git/modules", 100, "HEAD")
+    make(project, {".git/modules/own/HEAD": "", ".git/modules/own/config": ""})
+
+    assert {".git/config ro", ".git/modules/own/config ro"} <= set(shown(shield_of(project)))
+
+
+def test_what_cannot_be_opened_for_want_of_descriptors_is_not_taken_for_missing(project: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Tree(str(project)) as tree:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+            with pytest.raises(Unavailable, match=r"\.git could not be looked at: Too many open files"):
+                tree.status(".git/config")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("path", [".git", ".git/modules", ".git/worktrees"])
+def test_a_directory_that_was_closed_is_refused(project: Path, path: str) -> None:
+    """Whoever closed it opens it again inside, where what is in it is not covered."""
+    (project / path).mkdir(exist_ok=True)
+    (project / path).chmod(0o300)
+    try:
+        with pytest.raises(Unprotected) as refused:
+            shield_of(project)
+    finally:
+        (project / path).chmod(0o755)
+
+    assert refused.value.message == (
+        f"{project}/{path} is closed to you (its mode is 0300), so that nothing protects what is in it"
+    )
+    assert refused.value.hint == f"open it: chmod u+rx {project}/{path}"
 
 
 def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
