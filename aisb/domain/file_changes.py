@@ -28,7 +28,7 @@ class FileReport(NamedTuple):
     All that is to be said about files at the end of a run. `runnable` has a path and the word for what it is.
 
     `attempts` are protected files that something inside tried to write: from the project on, or whole paths of what is
-    not in it.
+    not in it. `is_crowded` where there is more to look through than is, and was not before.
     """
 
     protected: tuple[Changed, ...] = ()
@@ -36,3 +36,4 @@ class FileReport(NamedTuple):
     repositories: tuple[NewRepository, ...] = ()
     attempts: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+    is_crowded: bool = False

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from aisb.domain.file_changes import Changed, FileReport, NewRepository
 from aisb.domain.git_config import parse_git_config, runs_something
-from aisb.domain.protected import DIRECTORY
+from aisb.domain.protected import DIRECTORY, parents_of
 from aisb.effects.shield import same, watched_at
 from aisb.effects.state import make_private, write_whole
 from aisb.effects.survey import stamp_of, survey
@@ -31,6 +31,7 @@ def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileRe
     changed = tuple(_changed(before, now, copies) for before, now in pairs if not same(before, now))
     vain = sorted(watch.attempts - {found.path for found in changed})
     attempts = tuple(path.removeprefix(f"{project}/") for path in vain)
+    protected = {before.path.removeprefix(f"{project}/") for before in shield.watched}
     if not project or shield.survey is None:
         return FileReport(changed, attempts=attempts, events=tuple(watch.events))
     try:
@@ -43,10 +44,15 @@ def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileRe
         return FileReport(changed, attempts=attempts, events=tuple(watch.events))
     return FileReport(
         protected=changed,
-        runnable=tuple(_differences(shield.survey.runnable, runnable)),
+        runnable=tuple(
+            (path, what)
+            for path, what in _differences(shield.survey.runnable, runnable)
+            if protected.isdisjoint((path, *parents_of(path)))
+        ),
         repositories=tuple(found for found in repositories if found.settings or found.hooks),
         attempts=attempts,
         events=tuple(watch.events),
+        is_crowded=shield.survey.is_whole and not now.is_whole,
     )
 
 

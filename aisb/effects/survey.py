@@ -5,8 +5,9 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.host_files import DIRECTORIES, OF_AN_ENVIRONMENT, may_be_run
+from aisb.domain.host_files import DIRECTORIES, OF_A_REPOSITORY, OF_AN_ENVIRONMENT, is_of_tools, may_be_run
 from aisb.domain.masks import is_environment_file, may_be_key
+from aisb.effects.linked import linked_repositories
 from aisb.effects.tree import DIRECTORY, OTHER
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 LEVELS = 3
 MOST_ENTRIES = 5000
 _MOST_RUNNABLE = 2000
+_MOST_STAMPS = 20_000
 _PASSED_OVER = frozenset({".ai-sandbox", ".git", "node_modules", "__pycache__"})
 _ENVIRONMENT = "pyvenv.cfg"
 
@@ -49,43 +51,48 @@ class _Walk:
         self.tree = tree
         self.left = MOST_ENTRIES
         self.paths: list[str] = []
+        self.directories: list[str] = []
         self.repositories: list[str] = []
         self.files: list[str] = []
         self.others: list[str] = []
         self.environments: list[str] = []
+        # Of a virtual environment: no secrets, and not to be masked by a name.
+        self.inner_files: list[str] = []
 
     def levels(self) -> None:
         """One level after the other, so that what is left out where there is too much is what lies deepest."""
-        level = [""]
+        level = [("", False)]
         for _ in range(LEVELS):
-            level = [path for directory in level for path in self._in(directory)]
+            level = [found for directory, is_inner in level for found in self._in(directory, is_inner=is_inner)]
 
-    def _in(self, directory: str) -> Iterator[str]:
+    def _in(self, directory: str, *, is_inner: bool) -> Iterator[tuple[str, bool]]:
         if self.left <= 0:
             return
         entries = self.tree.entries(directory)
         self.left -= len(entries)
-        is_environment = any(entry.name == _ENVIRONMENT for entry in entries)
-        if is_environment:
+        if any(entry.name == _ENVIRONMENT for entry in entries):
             self.environments.append(directory)
+            is_inner = True
         if _is_bare({entry.name for entry in entries}):
             self.repositories.append(directory)
         for entry in entries:
             path = f"{directory}/{entry.name}" if directory else entry.name
             if entry.name == ".git":
                 self.repositories.append(path)
-            elif not is_environment or entry.name == _ENVIRONMENT:
-                yield from self._take(entry, path)
+            else:
+                self._take(entry, path, is_inner=is_inner)
+                if entry.kind == DIRECTORY and entry.name not in _PASSED_OVER:
+                    yield path, is_inner
 
-    def _take(self, entry: Entry, path: str) -> Iterator[str]:
-        self.paths.append(path)
+    def _take(self, entry: Entry, path: str, *, is_inner: bool) -> None:
+        if not is_inner or entry.name == _ENVIRONMENT:
+            self.paths.append(path)
         if entry.kind == DIRECTORY:
-            if entry.name not in _PASSED_OVER:
-                yield path
+            self.directories.append(path)
         elif entry.kind == OTHER:
             self.others.append(path)
         else:
-            self.files.append(path)
+            (self.inner_files if is_inner else self.files).append(path)
 
 
 def _is_bare(names: set[str]) -> bool:
@@ -98,14 +105,16 @@ def survey(tree: Tree) -> Survey:
     walk = _Walk(tree)
     walk.levels()
     names = [(path, path.rpartition("/")[2]) for path in walk.files]
+    runnable = [path for path in (*walk.files, *walk.inner_files) if may_be_run(path.rpartition("/")[2])]
+    repositories, are_all = linked_repositories(tree, walk.repositories)
     return Survey(
-        repositories=tuple(walk.repositories),
+        repositories=tuple(repositories),
         secrets=tuple(path for path, name in names if is_environment_file(name)),
         keys=tuple(path for path, name in names if may_be_key(name)),
         sockets=tuple(path for path in walk.others if _is_socket(tree, path)),
         paths=tuple(walk.paths),
-        runnable=_stamps(walk, [path for path, name in names if may_be_run(name)]),
-        is_whole=walk.left > 0,
+        runnable=_stamps(walk, runnable),
+        is_whole=walk.left > 0 and are_all,
     )
 
 
@@ -116,10 +125,14 @@ def _is_socket(tree: Tree, path: str) -> bool:
 
 def _stamps(walk: _Walk, paths: list[str]) -> dict[str, str]:
     own = [f"{place}/{name}" if place else name for place in walk.environments for name in OF_AN_ENVIRONMENT]
+    below = [path for path in walk.directories if "/" in path and is_of_tools(path)]
+    inner = [f"{path}/.bin" for path in walk.directories if path.endswith("/node_modules")]
     found = dict.fromkeys(paths)
-    for directory in (*DIRECTORIES, *own):
+    for directory in dict.fromkeys((*DIRECTORIES, *below, *inner, *own)):
         found |= dict.fromkeys(_files_in(walk.tree, directory, depth=2))
-    stamps = ((path, stamp_of(walk.tree, path)) for path in list(found)[:_MOST_RUNNABLE])
+    for place in walk.repositories:
+        found |= dict.fromkeys(f"{place}/{name}" if place else name for name in OF_A_REPOSITORY)
+    stamps = ((path, stamp_of(walk.tree, path)) for path in list(found)[:_MOST_STAMPS])
     return {path: stamp for path, stamp in stamps if stamp}
 
 

@@ -102,7 +102,7 @@ class Tree:
         except OSError:
             return None
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str, largest: int = LARGEST) -> bytes | None:
         """The regular file of that name, None where there is none or it is not a file of reasonable size."""
         above, _, name = path.rpartition("/")
         parent = self.directory(above)
@@ -114,8 +114,8 @@ class Tree:
                 return None
             # Others may have the right to look at it, and we not to read it.
             with contextlib.suppress(OSError):
-                data = file.read(LARGEST + 1) or b""
-                return data if len(data) <= LARGEST else None
+                data = file.read(largest + 1) or b""
+                return data if len(data) <= largest else None
         return None
 
     def text(self, path: str) -> str:

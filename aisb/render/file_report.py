@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 
 MOST_EVENTS = MOST
+_CROWDED = (
+    "has more files now than are looked through: repositories and other files that may be run can be new in it, and are"
+    " not told here"
+)
 
 
 def file_lines(report: FileReport, project: str) -> list[str]:
@@ -23,12 +27,13 @@ def file_lines(report: FileReport, project: str) -> list[str]:
         *_and_more(len(report.repositories), "repositories"),
         *map(_attempt, report.attempts),
         *_runnable(report),
+        *([f"warning: {shell_word(project)} {_CROWDED}"] if report.is_crowded else []),
     ]
 
 
 def warns(report: FileReport) -> bool:
     """Whether something is to be said however quiet the run is to be."""
-    return bool(report.protected or report.repositories)
+    return bool(report.protected or report.repositories or report.is_crowded)
 
 
 def _protected(changed: Changed) -> str:

@@ -20,6 +20,7 @@ from aisb.effects.tree import Tree
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.file_report import file_lines
 from aisb.render.shield import shield_lines
+from tests.unit.test_git_index import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -430,6 +431,88 @@ def test_what_a_new_repository_has_elsewhere_or_too_large_is_told(project: Path,
         ),
         NewRepository("c/.git", ("a file that is too large to be looked at, or closed",), ()),
     )
+
+
+def report(project: Path, before: Shield) -> FileReport:
+    """What is told at the end, of files that nobody watched."""
+    watch = SimpleNamespace(attempts=set(), events=())
+    return report_of(str(project), before, cast("Watch", watch), f"{project.parent}/copies")
+
+
+DEEP = "a/b/c/d/e/sub"
+
+
+def index(project: Path, directory: str, path: str) -> None:
+    """An index with one entry that is a repository."""
+    (project / directory).mkdir(parents=True, exist_ok=True)
+    (project / directory / "index").write_bytes(index_of({"0": 0o100644, path: 0o160000}))
+
+
+def test_a_submodule_is_protected_however_deep_it_lies(project: Path) -> None:
+    """As the index names it, and so does that of a submodule: git looks into each for its status."""
+    index(project, ".git", DEEP)
+    index(project, ".git/modules/s", "x/y/z/inner")
+    make(project, {".git/modules/s/HEAD": "", f"{DEEP}/.git": "gitdir: ../../../../../../.git/modules/s\n"})
+    make(project, {f"{DEEP}/x/y/z/inner/.git/config": ""})
+
+    inner = f"{DEEP}/x/y/z/inner/.git"
+    assert {f"{DEEP}/.git ro", f"{inner}/config ro", f"{inner}/hooks ro"} <= set(shown(shield_of(project)))
+
+
+def test_a_repository_that_is_put_into_the_index_is_told_however_deep_it_lies(project: Path) -> None:
+    """The next `git status` on the host runs what its configuration says."""
+    before = shield_of(project)
+    index(project, ".git", DEEP)
+    make(project, {f"{DEEP}/.git/config": "[core] fsmonitor = ./evil"})
+
+    assert report(project, before).repositories == (NewRepository(f"{DEEP}/.git", ("core.fsmonitor=./evil",), ()),)
+
+
+@pytest.mark.parametrize("place", ["", "lib/"])
+def test_what_looks_like_a_virtual_environment_hides_nothing_that_is_new(project: Path, place: str) -> None:
+    make(project, {f"{place}x": ""})
+    before = shield_of(project)
+    make(project, {f"{place}pyvenv.cfg": "", f"{place}Makefile": "", f"{place}s/.git/config": "[core] fsmonitor = e"})
+
+    found = report(project, before)
+
+    assert found.repositories == (NewRepository(f"{place}s/.git", ("core.fsmonitor=e",), ()),)
+    assert found.runnable == ((f"{place}Makefile", "new"), (f"{place}pyvenv.cfg", "new"))
+
+
+def test_what_tools_obey_below_the_top_is_listed_too(project: Path) -> None:
+    """And once, where it is protected at the top."""
+    before = shield_of(project)
+    paths = [
+        ".git/rebase-merge/git-rebase-todo",
+        "a/.cargo/config.toml",
+        "a/.claude/settings.json",
+        "a/.envrc",
+        "a/.eslintrc.cjs",
+        "a/.vscode/tasks.json",
+        "a/node_modules/.bin/x",
+        "bunfig.toml",
+        "x.code-workspace",
+    ]
+    make(project, dict.fromkeys([*paths, ".vscode/tasks.json", ".envrc"], ""))
+
+    found = report(project, before)
+
+    assert [path for path, _ in found.runnable] == paths
+    assert sorted(changed.path for changed in found.protected) == [f"{project}/.envrc", f"{project}/.vscode/tasks.json"]
+
+
+def test_a_crowd_that_hides_what_is_new_is_told(project: Path) -> None:
+    before = shield_of(project)
+    for number in range(5001):
+        (project / f"{number}").touch()
+
+    lines = file_lines(report(project, before), str(project))
+
+    assert lines == [
+        f"warning: {project} has more files now than are looked through: repositories and other files that may be run"
+        " can be new in it, and are not told here"
+    ]
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(project: Path) -> None:

@@ -1,0 +1,70 @@
+"""
+The repositories that another one's index names: submodules, and whatever an agent has put into an index.
+
+git asks each for its status whenever it is asked for that of the outer one, however deep it lies, and obeys what is in
+it. So none of them is too deep to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from aisb.domain.git_index import linked_paths
+from aisb.domain.protected import plain, relative_to
+from aisb.effects.tree import is_directory, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aisb.effects.tree import Tree
+
+_LARGEST_INDEX = 64_000_000
+_MOST_LINKS = 20_000
+_SHARED = "sharedindex."
+_MOST_SHARED = 20
+_POINTER = "gitdir: "
+
+
+def linked_repositories(tree: Tree, repositories: Iterable[str]) -> tuple[list[str], bool]:
+    """
+    These repositories and what their indexes name, as far as it is one now, each by the path of its `.git`.
+
+    False where there was more than is looked at.
+    """
+    pending = list(repositories)
+    seen = dict.fromkeys(pending)
+    looked_at = 0
+    is_whole = True
+    while pending and looked_at < _MOST_LINKS:
+        entry = pending.pop()
+        top = entry.rpartition("/")[0] if os.path.basename(entry) == ".git" else entry
+        indexes = _indexes(tree, _git_directory(tree, entry))
+        is_whole = is_whole and None not in indexes
+        for path in (path for index in indexes for path in linked_paths(index or b"")):
+            looked_at += 1
+            below = os.path.join(top, path, ".git")
+            if below not in seen and tree.status(below) is not None:
+                seen[below] = None
+                pending.append(below)
+    return list(seen), is_whole and looked_at < _MOST_LINKS
+
+
+def _git_directory(tree: Tree, entry: str) -> str | None:
+    """Where the index is: there, or where a file says that is in the tree. None where it says something else."""
+    if is_directory(tree.status(entry)) or not entry:
+        return entry
+    text = tree.text(entry)
+    if not text.startswith(_POINTER):
+        return None
+    place = os.path.join(tree.path, os.path.dirname(entry), text.removeprefix(_POINTER).rstrip("\r\n"))
+    return relative_to(plain(place), tree.path) or None
+
+
+def _indexes(tree: Tree, directory: str | None) -> list[bytes | None]:
+    """The index of a git directory, and what it may be made up of. None for one that is too large."""
+    if directory is None:
+        return []
+    shared = [entry.name for entry in tree.entries(directory) if entry.name.startswith(_SHARED)]
+    paths = [os.path.join(directory, name) for name in ("index", *shared[:_MOST_SHARED])]
+    return [tree.read(path, _LARGEST_INDEX) for path in paths if is_file(tree.status(path))]
