@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from aisb.domain.git_index import linked_paths
-from aisb.domain.protected import plain, relative_to
+from aisb.effects.repositories import named_git_directory
 from aisb.effects.tree import is_directory, is_file
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _LARGEST_INDEX = 64_000_000
 _MOST_LINKS = 20_000
 _SHARED = "sharedindex."
 _MOST_SHARED = 20
-_POINTER = "gitdir: "
 
 
 def linked_repositories(tree: Tree, repositories: Iterable[str]) -> tuple[list[str], bool]:
@@ -54,11 +53,7 @@ def _git_directory(tree: Tree, entry: str) -> str | None:
     """Where the index is: there, or where a file says that is in the tree. None where it says something else."""
     if is_directory(tree.status(entry)) or not entry:
         return entry
-    text = tree.text(entry)
-    if not text.startswith(_POINTER):
-        return None
-    place = os.path.join(tree.path, os.path.dirname(entry), text.removeprefix(_POINTER).rstrip("\r\n"))
-    return relative_to(plain(place), tree.path) or None
+    return named_git_directory(tree, entry)
 
 
 def _indexes(tree: Tree, directory: str | None) -> list[bytes | None]:

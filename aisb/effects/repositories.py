@@ -32,6 +32,7 @@ _MOST_LOOKED_INTO = 3000
 _MOST_BYTES = 16_000_000
 # No program opens what has a longer path.
 _LONGEST = 4096
+_POINTER = "gitdir: "
 
 
 class Repositories:
@@ -46,6 +47,7 @@ class Repositories:
         self._tree = tree
         self._home = home
         self._seen: set[str] = set()
+        self._known: set[str] = set()
         self._directories = 0
         self._looked_into = 0
         self._bytes = 0
@@ -67,9 +69,15 @@ class Repositories:
             yield from self.of_git_directory(entry, self._absolute(entry.rpartition("/")[0]))
         else:
             yield Protected(entry, FILE)
+            place = named_git_directory(self._tree, entry)
+            if place and is_directory(self._tree.status(place)):
+                yield from self.of_git_directory(place, self._absolute(entry.rpartition("/")[0]))
 
     def of_git_directory(self, directory: str, top: str) -> Iterator[Protected]:
         """The paths of a git directory, whose work tree is at `top`, of its modules and of its worktrees."""
+        if directory in self._known:
+            return
+        self._known.add(directory)
         self._directories += 1
         if self._directories > _MOST_DIRECTORIES:
             self.left_out.append(directory)
@@ -85,6 +93,15 @@ class Repositories:
         own = (relative_to(os.path.realpath(path), self._tree.path) for path in files)
         named = (item for path in files for item in self._named(path, top))
         return [*(Protected(path, FILE) for path in own if path), *named]
+
+    def of_enclosing(self) -> Iterator[Protected]:
+        """What repositories that begin above the tree have the host run in it."""
+        top = os.path.dirname(self._tree.path)
+        while top != "/":
+            for directory in _git_directories_of(top):
+                for name in ("config", "config.worktree"):
+                    yield from self._named(f"{directory}/{name}", top)
+            top = os.path.dirname(top)
 
     def _of_worktrees(self, directory: str, top: str) -> Iterator[Protected]:
         for path in self._directories_in(directory):
@@ -149,6 +166,28 @@ class Repositories:
 
 def _join(directory: str, name: str) -> str:
     return f"{directory}/{name}" if directory else name
+
+
+def named_git_directory(tree: Tree, entry: str) -> str | None:
+    """The git directory that a file `.git` names, where that is in the tree; None where it is not."""
+    text = tree.text(entry)
+    if not text.startswith(_POINTER):
+        return None
+    named = text.removeprefix(_POINTER).rstrip("\r\n")
+    place = named if named.startswith("/") else f"{tree.path}/{os.path.dirname(entry)}/{named}"
+    return relative_to(plain(place), tree.path) or None
+
+
+def _git_directories_of(top: str) -> list[str]:
+    """Where git finds the configuration of a work tree where no agent writes; none of what is no work tree."""
+    place = f"{top}/.git"
+    if os.path.isdir(place):
+        return [place]
+    text = _text_outside(place)
+    if not text.startswith(_POINTER):
+        return []
+    own = os.path.join(top, text.removeprefix(_POINTER).rstrip("\r\n"))
+    return [own, os.path.join(own, _text_outside(f"{own}/commondir").rstrip("\r\n"))]
 
 
 def _text_outside(path: str) -> str:

@@ -155,6 +155,7 @@ def _of_project(tree: Tree, wishes: Wishes, seen: Survey, repositories: Reposito
         *OF_A_PROJECT,
         *repositories.of(seen.repositories),
         *repositories.of_user(wishes.git_files, tree.path),
+        *repositories.of_enclosing(),
         *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
     ]
 

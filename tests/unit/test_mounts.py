@@ -256,12 +256,12 @@ def test_no_mount_is_another_way_to_what_is_protected_or_masked(source: str, rea
 
 def test_in_a_writable_mount_names_are_masked_as_in_the_project() -> None:
     """Paths mean the project's own, and what is protected in it or not. A read-only mount shows what it was named for."""
-    wishes = Wishes((), (Setting(".git", "--unprotect"),), ("*.secret", "a/b"), home="/h")
+    wishes = Wishes((), (Setting(".git", "--unprotect"),), ("*.secret", "a/b"), home="/h", git_files=("/h/.gitconfig",))
     places = (placed("/x", "/m/x", read_only=False), placed("/y", "/m/y", read_only=True))
 
     assert roots_to_guard("/p", "/project", wishes, places) == [
         Root("/p", "/project", wishes),
-        Root("/x", "/m/x", Wishes(masks=("*.secret",), home="/h")),
+        Root("/x", "/m/x", Wishes(masks=("*.secret",), home="/h", git_files=("/h/.gitconfig",))),
     ]
 
 

@@ -279,6 +279,29 @@ def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
     assert sorted(shown(shield_of(project, wishes))) == sorted([*PLAIN, "git rw", "git/config ro", "hooks ro"])
 
 
+@pytest.mark.parametrize("form", ["repository", "worktree", "submodule"])
+def test_what_a_repository_around_the_project_names_in_it_is_covered(tmp_path: Path, form: str) -> None:
+    """Somebody on the host commits from above."""
+    top, own = tmp_path / "top", tmp_path / "top/.git"
+    if form != "repository":
+        own = tmp_path / "elsewhere"
+        make(top, {".git": "gitdir: ../elsewhere\n"})
+    if form == "worktree":
+        make(own, {"commondir": "common\n", "config.worktree": '[filter "f"] clean = packages/a/clean.sh'})
+    else:
+        make(own, {"config.worktree": '[filter "f"] clean = packages/a/clean.sh'})
+    make(own / "common" if form == "worktree" else own, {"config": "[core] hooksPath = packages/a/own"})
+    make(top, {"packages/a/own/x": "", "packages/a/clean.sh": ""})
+
+    assert shown(shield_of(top / "packages/a")) == [".husky ro", ".pi ro", "clean.sh ro", "own ro"]
+
+
+def test_a_git_directory_that_a_file_names_is_covered_wherever_it_is(project: Path) -> None:
+    make(project, {"lib/.git": "gitdir: ../a/b/c/d/e\n", "a/b/c/d/e/config": ""})
+
+    assert {"lib/.git ro", "a/b/c/d/e/config ro", "a/b/c/d/e/hooks ro"} <= set(shown(shield_of(project)))
+
+
 def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> None:
     """Neither at the end of a way nor on it: nothing is mounted for it, made behind it, or read from there."""
     make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "tasks.json": "", "x": ""})
