@@ -301,7 +301,8 @@ def _around(target: str, paths: list[str], covered: dict[str, bool]) -> list[str
 def _masked(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
     if wishes.default_masks:
         yield from _files_behind(tree, seen.secrets)
-        yield from (path for path in _files_behind(tree, seen.keys[:_MOST_FILES]) if is_key(tree.read(path) or b""))
+        # All of them: of a crowd nobody knows which ones an agent made to hide another.
+        yield from (path for path in _files_behind(tree, seen.keys) if is_key(tree.beginning(path)))
     yield from _behind(tree, filter(is_exact, wishes.masks))
     if wishes.masks:
         yield from _behind(tree, (path for path in seen.paths if is_masked(path, wishes.masks)))

@@ -18,6 +18,7 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1_000_000
+_BEGINNING = 4096
 _MOST_LINKS = 10
 _MOST_OPEN = 200
 # To read a directory and what is in it.
@@ -117,6 +118,17 @@ class Tree:
                 data = file.read(largest + 1) or b""
                 return data if len(data) <= largest else None
         return None
+
+    def beginning(self, path: str) -> bytes:
+        """What the regular file of that name begins with, however large it is; nothing of anything else."""
+        above, _, name = path.rpartition("/")
+        parent = self.directory(above)
+        descriptor = _open(name, _READ, parent) if parent is not None else None
+        if descriptor is None:
+            return b""
+        with open(descriptor, "rb", buffering=0) as file, contextlib.suppress(OSError):
+            return (file.read(_BEGINNING) or b"") if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        return b""
 
     def text(self, path: str) -> str:
         """The same as text, "" where there is none."""

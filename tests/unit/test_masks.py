@@ -71,6 +71,15 @@ def test_by_default_it_is_what_holds_secrets_by_its_name_and_first_line(project:
     ]  # fmt: skip
 
 
+def test_neither_a_crowd_of_names_nor_its_size_shows_a_key(tmp_path: Path) -> None:
+    for number in range(350):
+        (tmp_path / f"{number:03}.key").touch()
+    (tmp_path / "server.key").write_text(KEY)
+    (tmp_path / "with-chain.pem").write_text(KEY + "x" * 1_000_000)
+
+    assert masked(tmp_path, Wishes()) == ["server.key", "with-chain.pem"]
+
+
 def test_others_are_masked_where_they_are_named(project: Path) -> None:
     """By name, by a path with patterns, or by a whole path however deep; a directory as a whole."""
     wishes = Wishes(masks=("notes.*", "a/*/c", "a/b/c/.env", "*/ca.pem", "nothing"), default_masks=False)
