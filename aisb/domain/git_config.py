@@ -139,6 +139,15 @@ def attribute_paths(settings: tuple[Setting, ...]) -> list[str]:
 
 def program_paths(settings: tuple[Setting, ...]) -> list[str]:
     """What in the commands of a configuration may be a file: each word with a slash."""
+    return [word for word in _words(settings) if "/" in word.strip("/")]
+
+
+def program_names(settings: tuple[Setting, ...]) -> list[str]:
+    """What in them is a file where there is one of that name, as in `python clean.py`: each word without a slash."""
+    return [word for word in _words(settings) if "/" not in word]
+
+
+def _words(settings: tuple[Setting, ...]) -> list[str]:
     commands = (setting.value for setting in settings if _RUNS.fullmatch(setting.name) and runs_something(setting))
     words = (word for command in commands for word in re.split(r"[\s\"'`;|&()<>!=]+", command))
-    return [word for word in words if "/" in word.strip("/") and not word.startswith("-")]
+    return [word for word in words if word not in ("", ".", "..") and not word.startswith("-")]

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from aisb.domain.git_config import parse_git_config
+from aisb.domain.git_config import parse_git_config, program_names
 from aisb.domain.protected import (
     FILE,
     OF_A_GIT_DIRECTORY,
@@ -147,6 +147,10 @@ class Repositories:
             for item in named_in(settings, file=path, top=top, home=self._home):
                 if place := relative_to(item.path, self._tree.path):
                     yield Protected(place, item.kind)
+            for name in program_names(settings):
+                place = relative_to(f"{top}/{name}", self._tree.path)
+                if place and is_file(self._tree.status(place)):
+                    yield Protected(place, FILE)
 
     def _settings(self, path: str) -> tuple[Setting, ...]:
         place = relative_to(path, self._tree.path)

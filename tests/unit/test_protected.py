@@ -109,6 +109,11 @@ def test_a_project_without_git_is_left_free_for_git_init(tmp_path: Path) -> None
         pytest.param({".git/config": "[core] fsmonitor = t/x -a", "t/x": ""}, ["t rw", "t/x ro"], id="fsmonitor"),
         pytest.param({".git/config": "[filter \"f\"] clean = \"t/x\" %f", "t/x": ""}, ["t rw", "t/x ro"], id="filter"),
         pytest.param(
+            {".git/config": "[filter \"f\"] clean = python clean.py --x && sh -c 'y.sh'", "clean.py": "", "y.sh": ""},
+            ["clean.py ro", "y.sh ro"],
+            id="a script at the top",
+        ),
+        pytest.param(
             {".git/modules/a/b/HEAD": "", ".git/modules/a/b/config": "", "a/b/.git": "gitdir: ../../.git/modules/a/b"},
             [
                 ".git/modules rw", ".git/modules/a rw", ".git/modules/a/b rw", ".git/modules/a/b/config ro",
