@@ -8,6 +8,7 @@ renamed, each directory on the way to it is a mount point too.
 from __future__ import annotations
 
 from posixpath import normpath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.git_config import attribute_paths, hooks_paths, include_paths, program_paths
@@ -64,12 +65,28 @@ OF_A_GIT_DIRECTORY = (
 # Of what a git directory holds for each worktree that was added to it.
 OF_A_WORKTREE = (Protected("commondir", FILE), Protected("gitdir", FILE), Protected("config.worktree", FILE))
 
+# Of the repositories of other tools, by the name of their directory: their settings name hooks and extensions, too.
+OF_OTHER_REPOSITORIES = MappingProxyType(
+    {
+        ".hg": (Protected("hgrc", FILE), Protected("hgrc-not-shared", FILE)),
+        ".sl": (Protected("config", FILE),),
+        ".jj": (Protected("repo/config.toml", FILE),),
+        ".pijul": (Protected("config", FILE),),
+        "_darcs": (Protected("prefs/defaults", FILE),),
+    }
+)
+
 _LONGEST = 4096
 
 
 def below(directory: str, table: Iterable[Protected]) -> list[Protected]:
     """The paths of a table, from where the directory is; "" is the root itself."""
     return [Protected(f"{directory}/{item.path}" if directory else item.path, item.kind) for item in table]
+
+
+def of_other_repository(directory: str) -> list[Protected]:
+    """What is protected of a directory, by its name; nothing where it is no repository of another tool than git."""
+    return below(directory, OF_OTHER_REPOSITORIES.get(directory.rpartition("/")[2], ()))
 
 
 def named_in(settings: tuple[Setting, ...], *, file: str, top: str, home: str) -> Iterator[Protected]:

@@ -15,6 +15,7 @@ from aisb.domain.protected import (
     OF_A_PROJECT,
     Cover,
     Protected,
+    of_other_repository,
     once,
     parents_of,
     parse_place,
@@ -153,6 +154,7 @@ def _of_project(tree: Tree, wishes: Wishes, seen: Survey, repositories: Reposito
     repositories = repositories or Repositories(tree, wishes.home)
     return [
         *OF_A_PROJECT,
+        *(item for path in seen.paths for item in of_other_repository(path) if is_directory(tree.status(path))),
         *repositories.of(seen.repositories),
         *repositories.of_user(wishes.git_files, tree.path),
         *repositories.of_enclosing(),

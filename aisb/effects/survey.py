@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.host_files import DIRECTORIES, OF_A_REPOSITORY, OF_AN_ENVIRONMENT, is_of_tools, may_be_run
 from aisb.domain.masks import is_environment_file, may_be_key
+from aisb.domain.protected import of_other_repository
 from aisb.effects.linked import linked_repositories
 from aisb.effects.tree import DIRECTORY, OTHER
 
@@ -130,6 +131,7 @@ def _stamps(walk: _Walk, paths: list[str]) -> dict[str, str]:
     found = dict.fromkeys(paths)
     for directory in dict.fromkeys((*DIRECTORIES, *below, *inner, *own)):
         found |= dict.fromkeys(_files_in(walk.tree, directory, depth=2))
+    found |= dict.fromkeys(item.path for path in walk.directories for item in of_other_repository(path))
     for place in walk.repositories:
         found |= dict.fromkeys(f"{place}/{name}" if place else name for name in OF_A_REPOSITORY)
     stamps = ((path, stamp_of(walk.tree, path)) for path in list(found)[:_MOST_STAMPS])

@@ -256,6 +256,19 @@ def test_a_directory_that_was_closed_is_refused(project: Path, path: str) -> Non
     assert refused.value.hint == f"open it: chmod u+rx {project}/{path}"
 
 
+def test_what_other_tools_for_versions_obey_is_covered_and_what_is_new_of_it_listed(project: Path) -> None:
+    """`hg status` runs the extensions that are named there."""
+    make(project, {".hg/hgrc": "", "a/.jj/repo/config.toml": "", "_darcs/x": ""})
+    before = shield_of(project)
+    make(project, {"_darcs/prefs/defaults": "", "b/.hg/hgrc": ""})
+
+    found = report(project, before)
+
+    assert {".hg/hgrc ro", "a/.jj/repo/config.toml ro"} <= set(shown(before))
+    assert [changed.path for changed in found.protected] == [f"{project}/_darcs/prefs/defaults"]
+    assert found.runnable == (("b/.hg/hgrc", "new"),)
+
+
 def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
     make(project, {"own/x": "", ".git/config": f"[core]\n\thooksPath = /{project}/own\n"})
 
