@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def _say(error: AisbError) -> int:
     say(error.message)
-    for line in error.hint.splitlines():
+    for line in error.hint.split("\n") if error.hint else ():
         say(f"  {line}")
     return error.exit_code
 

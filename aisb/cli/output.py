@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """One line to the person at the terminal."""
-    for line in text.splitlines() or [""]:
+    """One line to the person at the terminal, or several. Of what divides lines only a line feed does so here."""
+    for line in text.removesuffix("\n").split("\n"):
         sys.stderr.write(f"aisb: {printable(line)}\n")
     sys.stderr.flush()
 

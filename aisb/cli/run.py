@@ -268,6 +268,8 @@ def _run(
         need_gate_network(request, shop)
         raise
     if hooks.service and hooks.service.wants_another(ended.outcome):
+        # The second one begins with what the first one has left, and takes that for what was there.
+        _say_of_files(ended, project, quiet=request.has("quiet"))
         ended = _once_more(job, plan, shop, on_ready, hooks.service)
     hooks.on_end(Done(job, plan, ended, shop))
     return _finish(request, ended, clock, question)

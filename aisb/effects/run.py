@@ -227,8 +227,11 @@ def run_job(
             kept = tidy()
             # Imported by now, while the sandbox started.
             from aisb.effects.file_report import report_of
+            from aisb.render.file_report import file_lines, warns
 
             report = report_of(job.project, guard.shield, watch, f"{job.directories.state}/before/{session.run}")
+            if warns(report):
+                record.tell(file_lines(report, job.project))
             audit = kept.lines or tuple(read_lines(kept.path) if kept.path else ())
             return Ended(outcome, audit, kept.fault or record.fault, report, tuple(lost))
 

@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from aisb.domain.printing import printable
 from aisb.domain.run_record import AISB, COMMAND, KILLED, MEMORY, NOT_KNOWN, SIGNAL, TIMEOUT, UNKNOWN, VERSION, End
 from aisb.effects.session import is_gone, this_process
 from aisb.effects.state import make_private, read_if_there
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ABOUT = "run.json"
 POLICY = "policy"
+# What was said of files at the end, where that was more than a list of what changed.
+FILES = "files"
 _LONGEST_REASON = 2000
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL)
 
@@ -68,6 +71,18 @@ class RunRecord:
             self._write()
         except OSError as error:
             self.fault = f"the record of run {self.run} is lost: {error}"
+
+    def tell(self, lines: Sequence[str]) -> None:
+        """Keep what has to be said of a project's files at the end, also where nobody hears it, and say where."""
+        path = f"{self._directory}/{FILES}"
+        reason = f"{self._fields['reason']}; what this machine may run has changed: {path}"
+        try:
+            make_private(self._directory)
+            _replace(path, "".join(f"{printable(line)}\n" for line in lines))
+            self._fields["reason"] = reason[:_LONGEST_REASON]
+            self._write()
+        except OSError as error:
+            self.fault = self.fault or f"the record of run {self.run} is lost: {error}"
 
     def _write(self) -> None:
         _replace(f"{self._directory}/{ABOUT}", self.text)

@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.masks import is_exact, is_key, is_masked
-from aisb.domain.printing import shell_word
+from aisb.domain.printing import printable, shell_word
 from aisb.domain.project import is_mountable
 from aisb.domain.protected import (
     DIRECTORY,
@@ -168,8 +168,8 @@ def _need_all_looked_into(tree: Tree, repositories: Repositories, less: list[Pro
     for place in repositories.left_out:
         if without([Protected(place, DIRECTORY)], less):
             raise Unprotected(
-                f"{os.path.join(tree.path, place)}: there is more of git in {tree.path} than is looked into, so that"
-                " nothing protects what git obeys in the rest",
+                f"{printable(os.path.join(tree.path, place))}: there is more of git in {tree.path} than is looked into,"
+                " so that nothing protects what git obeys in the rest",
                 hint=f"remove what is not needed there, or add: --unprotect {shell_word(place or '.git')}",
             )
 
@@ -210,7 +210,7 @@ def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> No
                 else "mount it read-only"
             )
             raise Unprotected(
-                f"{tree.path}/{item.path} is a symbolic link, so that nothing protects what git obeys",
+                f"{tree.path}/{printable(item.path)} is a symbolic link, so that nothing protects what git obeys",
                 hint=f"put the repository itself in its place, or {way}",
             )
 
@@ -225,7 +225,8 @@ def _refuse_closed(tree: Tree, paths: Iterable[str]) -> None:
         if is_closed(status):
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
             raise Unprotected(
-                f"{tree.path}/{path} is closed to you (its mode is {mode}), so that nothing protects what is in it",
+                f"{tree.path}/{printable(path)} is closed to you (its mode is {mode}), so that nothing protects what is"
+                " in it",
                 hint=f"open it: chmod u+rx {shell_word(f'{tree.path}/{path}')}",
             )
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from aisb.assets import package_path
+from aisb.domain.printing import printable
 from aisb.domain.protected import FILE
 from aisb.effects.process import Command
 from aisb.effects.shield import Watched, same, watched_at
@@ -134,8 +135,9 @@ class Watch:
                 self._say(f"{target} could not be covered again inside")
 
     def _say(self, event: str) -> None:
-        self.events.append(event)
-        self._tell(event)
+        # Names may be the agent's: none is to look like a line of ours.
+        self.events.append(printable(event))
+        self._tell(printable(event))
 
 
 def remount_command(process: int, covers: Iterable[Cover]) -> Command:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.help import run_help
+from aisb.cli.output import say
 from aisb.cli.request import read_request
 from aisb.cli.run import need_gate_network
 from aisb.cli.splitter import split
@@ -484,3 +485,10 @@ def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) ->
     ]
     assert (squid.returncode, squid.stdout) == (2, b"")
     assert b"--print-squid: there is no gate with --no-gate" in squid.stderr
+
+
+def test_only_a_line_feed_of_ours_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of what divides lines elsewhere, a name or a link of the agent's may hold any."""
+    say("one\ntwo\x0b\x0c\x1c\x85\u2028aisb: all is well\n")
+
+    assert capsys.readouterr().err == "aisb: one\naisb: two\\x0b\\x0c\\x1c\\x85\\u2028aisb: all is well\n"

@@ -269,6 +269,16 @@ def test_what_other_tools_for_versions_obey_is_covered_and_what_is_new_of_it_lis
     assert found.runnable == (("b/.hg/hgrc", "new"),)
 
 
+def test_a_name_in_a_refusal_is_no_line_of_its_own(project: Path) -> None:
+    (project / "a\nall is well").mkdir()
+    (project / "a\nall is well/.git").symlink_to("x")
+
+    with pytest.raises(Unprotected) as refused:
+        shield_of(project)
+
+    assert refused.value.message.startswith(f"{project}/a\\nall is well/.git is a symbolic link")
+
+
 def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
     make(project, {"own/x": "", ".git/config": f"[core]\n\thooksPath = /{project}/own\n"})
 

@@ -255,3 +255,18 @@ def test_how_long_records_are_kept_is_a_number() -> None:
     for text in ("-1", "x", "1.5", "", "07", "1000000"):
         with pytest.raises(UsageError, match=r"--keep-days .* is not a number of days"):
             parse_keep(Setting("1", "--keep-runs"), Setting(text, "--keep-days"))
+
+
+def test_what_became_of_files_is_kept_where_nobody_hears_it(tmp_path: Path) -> None:
+    """Of a run in the background, or of one that a program asked for; no name in it looks like a line of its own."""
+    record = RunRecord(str(tmp_path), new_fields("0123abcd", "/p", "sh", image="i", net="none"))
+    record.begin()
+    record.end(End(0, COMMAND, "the command ended with 0"))
+
+    record.tell(["warning: one", "warning: t\nwo"])
+
+    path = tmp_path / "runs/0123abcd/files"
+    assert path.read_text() == "warning: one\nwarning: t\\nwo\n"
+    kept = read_fields(str(path.parent))
+    assert kept["reason"] == f"the command ended with 0; what this machine may run has changed: {path}"
+    assert not list(SCHEMA.iter_errors(kept))
