@@ -18,11 +18,13 @@ import { type Denial, Sandbox, type State } from "./sandbox.ts";
 import { denialLine, footer, network, NO_SANDBOX_FOOTER, statusLines } from "./status.ts";
 import { registerTools } from "./tools/index.ts";
 import { Voice } from "./voice.ts";
+import { Warnings } from "./warnings.ts";
 
 export default function aiSandbox(pi: ExtensionAPI): void {
   registerFlags(pi);
   const isInside = () => pi.getFlag("no-sandbox") !== true;
   const voice = new Voice();
+  const warnings = new Warnings(voice);
   const denied = new Map<string, number>();
   let wanted: Wanted | undefined;
   let cwd = process.cwd();
@@ -34,6 +36,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
 
   pi.on("session_start", (_event, ctx) => {
     voice.attach(ctx);
+    warnings.begin();
     cwd = ctx.cwd;
     denied.clear();
     if (!isInside()) {
@@ -46,9 +49,12 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   });
 
   pi.on("session_shutdown", async () => {
+    warnings.end();
     await sandbox.end();
     voice.detach();
   });
+
+  process.once("exit", () => warnings.flush());
 
   pi.on("user_bash", () => (isInside() ? { operations: bashOperations(sandbox) } : undefined));
 
@@ -86,7 +92,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   function start() {
     const program = findProgram(process.env["PATH"] ?? "", cwd);
     if (program === undefined) throw new Error("aisb is not on PATH; it comes with ai-sandbox");
-    return startSession(program, wanted?.flags ?? [], cwd);
+    return startSession(program, wanted?.flags ?? [], cwd, (line) => warnings.take(line));
   }
 
   function sayOutside(ctx: ExtensionContext): void {

@@ -9,6 +9,7 @@ import { oneLine } from "./words.ts";
 
 const NAME = "aisb";
 const MOST_LINES = 40;
+const LONGEST_LINE = 4096;
 /** After the end of its input aisb takes everything down; this long, then it is told once more, then not asked. */
 const END_MILLISECONDS = 8_000;
 const KILL_MILLISECONDS = 4_000;
@@ -44,8 +45,13 @@ export function findProgram(path: string, project: string): string | undefined {
   return undefined;
 }
 
-/** Starts `aisb serve` in the project. What it says on stderr is kept, and passed to nobody. */
-export function startSession(program: string, flags: readonly string[], project: string): Session {
+/** Starts `aisb serve` in the project. What it says on stderr is kept; each line is for `heard` as well. */
+export function startSession(
+  program: string,
+  flags: readonly string[],
+  project: string,
+  heard: (line: string) => void = () => undefined,
+): Session {
   const child = spawn(program, ["serve", ...flags], {
     cwd: project,
     stdio: ["pipe", "pipe", "pipe"],
@@ -53,7 +59,7 @@ export function startSession(program: string, flags: readonly string[], project:
     detached: true,
   });
   const said: string[] = [];
-  keepLines(child.stderr, said);
+  keepLines(child.stderr, said, heard);
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("close", (code, signal) => resolve(signal ? `ended by ${signal}` : `exit code ${code}`));
@@ -61,12 +67,13 @@ export function startSession(program: string, flags: readonly string[], project:
   return { input: child.stdout, output: child.stdin, said, ended, stop: () => stop(child, ended) };
 }
 
-function keepLines(stream: Readable, lines: string[]): void {
+function keepLines(stream: Readable, lines: string[], heard: (line: string) => void): void {
   let rest = "";
   stream.setEncoding("utf8");
   stream.on("data", (text: string) => {
     const parts = (rest + text).split("\n");
-    rest = (parts.pop() ?? "").slice(-4096);
+    rest = (parts.pop() ?? "").slice(-LONGEST_LINE);
+    for (const part of parts) heard(oneLine(part, LONGEST_LINE));
     lines.push(...parts.map((line) => oneLine(line)).filter((line) => line !== ""));
     lines.splice(0, lines.length - MOST_LINES);
   });

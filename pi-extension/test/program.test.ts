@@ -37,9 +37,11 @@ test("aisb is taken from PATH, but never from where the agent can write it", () 
 test("the end of its input ends it; what it says on stderr is kept", async () => {
   const project = directory();
   const program = script(directory(), 'echo "aisb: $* in $(pwd)" >&2; cat >/dev/null; echo last >&2; exit 3');
-  const session = startSession(program, ["--allow=a.test"], project);
+  const heard: string[] = [];
+  const session = startSession(program, ["--allow=a.test"], project, (line) => heard.push(line));
   await session.stop();
   expect(await session.ended).toBe("exit code 3");
+  expect(heard).toEqual(session.said);
   expect(session.said).toEqual([`aisb: serve --allow=a.test in ${project}`, "last"]);
 });
 
