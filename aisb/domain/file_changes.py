@@ -25,10 +25,11 @@ class NewRepository(NamedTuple):
 
 class FileReport(NamedTuple):
     """
-    All that is to be said about files at the end of a run. `runnable` has a path and the word for what it is.
+    All that is to be said about files at the end of a run. `runnable` has a path and the word for what it is. Paths are
+    from the project on, and whole where they are in another directory that could be written.
 
     `attempts` are protected files that something inside tried to write: from the project on, or whole paths of what is
-    not in it. `is_crowded` where there is more to look through than is, and was not before.
+    not in it. `crowded` are directories with more to look through than is, and was not before.
     """
 
     protected: tuple[Changed, ...] = ()
@@ -36,4 +37,4 @@ class FileReport(NamedTuple):
     repositories: tuple[NewRepository, ...] = ()
     attempts: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
-    is_crowded: bool = False
+    crowded: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from aisb.domain.file_changes import Changed, FileReport, NewRepository
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from aisb.effects.shield import Shield, Watched
+    from aisb.effects.survey import Survey
     from aisb.effects.watch import Watch
 
 _MOST_KEPT = 20
@@ -30,30 +31,56 @@ def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileRe
     pairs = [(before, watched_at(before.path, before.kind)) for before in shield.watched]
     changed = tuple(_changed(before, now, copies) for before, now in pairs if not same(before, now))
     vain = sorted(watch.attempts - {found.path for found in changed})
-    attempts = tuple(path.removeprefix(f"{project}/") for path in vain)
-    protected = {before.path.removeprefix(f"{project}/") for before in shield.watched}
-    if not project or shield.survey is None:
-        return FileReport(changed, attempts=attempts, events=tuple(watch.events))
-    try:
-        with Tree(project) as tree:
-            now = survey(tree)
-            new = [path for path in now.repositories if path not in shield.survey.repositories]
-            repositories = tuple(_new_repository(tree, path) for path in new)
-            runnable = now.runnable | _stamps(tree, shield.survey.runnable.keys() - now.runnable.keys())
-    except OSError:
-        return FileReport(changed, attempts=attempts, events=tuple(watch.events))
+    attempts = tuple(_in(project, path) for path in vain)
+    watched = {before.path for before in shield.watched}
+    looks = tuple(_look_again(root, before, watched) for root, before in shield.surveys)
     return FileReport(
         protected=changed,
-        runnable=tuple(
-            (path, what)
-            for path, what in _differences(shield.survey.runnable, runnable)
-            if protected.isdisjoint((path, *parents_of(path)))
+        runnable=tuple((_in(project, path), what) for found in looks for path, what in found.runnable),
+        repositories=tuple(
+            found._replace(path=_in(project, found.path)) for look in looks for found in look.repositories
         ),
-        repositories=tuple(found for found in repositories if found.settings or found.hooks),
         attempts=attempts,
         events=tuple(watch.events),
-        is_crowded=shield.survey.is_whole and not now.is_whole,
+        crowded=tuple(
+            root for root, look in zip((root for root, _ in shield.surveys), looks, strict=True) if look.is_crowded
+        ),
     )
+
+
+class _Look(NamedTuple):
+    """What is new in one directory, by whole paths."""
+
+    runnable: tuple[tuple[str, str], ...] = ()
+    repositories: tuple[NewRepository, ...] = ()
+    is_crowded: bool = False
+
+
+def _look_again(root: str, before: Survey, watched: set[str]) -> _Look:
+    """Nothing where the directory cannot be looked at any more."""
+    try:
+        with Tree(root) as tree:
+            now = survey(tree)
+            new = [path for path in now.repositories if path not in before.repositories]
+            repositories = tuple(_new_repository(tree, path) for path in new)
+            runnable = now.runnable | _stamps(tree, before.runnable.keys() - now.runnable.keys())
+    except OSError:
+        return _Look()
+    differences = ((f"{root}/{path}", what) for path, what in _differences(before.runnable, runnable))
+    return _Look(
+        tuple((path, what) for path, what in differences if watched.isdisjoint((path, *parents_of(path)))),
+        tuple(
+            found._replace(path=f"{root}/{found.path}".rstrip("/"))
+            for found in repositories
+            if found.settings or found.hooks
+        ),
+        before.is_whole and not now.is_whole,
+    )
+
+
+def _in(project: str, path: str) -> str:
+    """From the project on what is in it, and whole what is not."""
+    return "" if path == project else path.removeprefix(f"{project}/") if project else path
 
 
 def _stamps(tree: Tree, paths: Iterable[str]) -> dict[str, str]:

@@ -70,12 +70,13 @@ def guarded(roots: Iterable[Root], state: str, patience: float = 0) -> Iterator[
 
 
 def joined(shields: Sequence[Shield]) -> Shield:
-    """One shield of several; of the first it is told at the end what else may be run."""
+    """One shield of several."""
     return Shield(
         covers=tuple(cover for shield in shields for cover in shield.covers),
         masks=tuple(mask for shield in shields for mask in shield.masks),
         watched=tuple(item for shield in shields for item in shield.watched),
         survey=shields[0].survey if shields else None,
+        surveys=tuple(item for shield in shields for item in shield.surveys),
         bare=tuple(path for shield in shields for path in shield.bare),
         in_vain=tuple(path for shield in shields for path in shield.in_vain),
     )

@@ -52,7 +52,8 @@ class Watched(NamedTuple):
 
 class Shield(NamedTuple):
     """
-    What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards.
+    What protects a project: covers, the outer ones first, masked paths, and what to compare with afterwards: `surveys`
+    are of each directory that can be written, by its path, and `survey` is of the first.
 
     `bare` is what was to be masked and cannot be, because of its name; `in_vain` what was asked for on the command line
     not to be protected, and is not by any rule.
@@ -62,6 +63,7 @@ class Shield(NamedTuple):
     masks: tuple[Cover, ...] = ()
     watched: tuple[Watched, ...] = ()
     survey: Survey | None = None
+    surveys: tuple[tuple[str, Survey], ...] = ()
     bare: tuple[str, ...] = ()
     in_vain: tuple[str, ...] = ()
 
@@ -100,11 +102,14 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     if wishes.has_config:
         own = f"{target}/config"
         covers = tuple(cover._replace(shown=GIT_CONFIG) if cover.target == own else cover for cover in covers)
+    found = _with_left_open(tree, wishes, seen)
     return Shield(
         covers=covers,
         masks=tuple(_masks(tree, target, masked, {cover.target: cover.read_only for cover in covers})),
         watched=tuple(watched(tree, item) for item in protected),
-        survey=_with_left_open(tree, wishes, seen),
+        survey=found,
+        # Of a repository whose work tree is the project there is nothing else to look for.
+        surveys=() if wishes.work_tree else ((tree.path, found),),
         bare=tuple(path for path in wished if path not in masked),
         in_vain=tuple(_in_vain(tree, wishes, seen)),
     )

@@ -21,7 +21,7 @@ from aisb.domain.protected import FILE
 from aisb.effects.process import Command
 from aisb.effects.shield import Watched, same, watched_at
 from aisb.effects.signals import left_to_others
-from aisb.errors import AisbError
+from aisb.errors import AisbError, Unavailable
 from aisb.render.argv import SESSION_TARGET
 
 if TYPE_CHECKING:
@@ -86,13 +86,13 @@ class Watch:
 
         with Inotify() as news:
             patience = _LOOK_SECONDS if news.is_there else _BY_THE_CLOCK_SECONDS
-            self._look(news)
+            self._try_to_look(news)
             is_over = False
             while not is_over:
                 ready = select.select([self._stop, news.descriptor], [], [], patience)[0]
                 is_over = self._stop in ready
                 if self._concerns(news.changed()) or not ready:
-                    self._look(news)
+                    self._try_to_look(news)
                     is_over = is_over or bool(select.select([self._stop], [], [], _PAUSE_SECONDS)[0])
             self._concerns(news.changed())
 
@@ -100,6 +100,11 @@ class Watch:
         """Whether one of the changes is a change of what is watched. Notes what somebody began to write in vain."""
         self.attempts |= {path for path in self._files if f"{path}.lock" in changed}
         return any(path in self._places or os.path.dirname(path) in self._last for path in changed)
+
+    def _try_to_look(self, news: Inotify) -> None:
+        """Where this machine has no descriptor left for it the next time is soon."""
+        with suppress(Unavailable):
+            self._look(news)
 
     def _look(self, news: Inotify) -> None:
         """Compare, mount again what was replaced, and say what is new; then wait for what comes after."""

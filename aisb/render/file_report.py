@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posixpath import join
 from typing import TYPE_CHECKING
 
 from aisb.domain.printing import printable, shell_word
@@ -27,13 +28,13 @@ def file_lines(report: FileReport, project: str) -> list[str]:
         *_and_more(len(report.repositories), "repositories"),
         *map(_attempt, report.attempts),
         *_runnable(report),
-        *([f"warning: {shell_word(project)} {_CROWDED}"] if report.is_crowded else []),
+        *(f"warning: {shell_word(directory)} {_CROWDED}" for directory in report.crowded),
     ]
 
 
 def warns(report: FileReport) -> bool:
     """Whether something is to be said however quiet the run is to be."""
-    return bool(report.protected or report.repositories or report.is_crowded)
+    return bool(report.protected or report.repositories or report.crowded)
 
 
 def _protected(changed: Changed) -> str:
@@ -50,7 +51,7 @@ def _protected(changed: Changed) -> str:
 def _repository(found: NewRepository, project: str) -> str:
     hooks = [f"the hooks {', '.join(found.hooks)}"] if found.hooks else []
     holds = "; ".join([*found.settings, *hooks])[:500]
-    place = f"{project}/{found.path}".rstrip("/")
+    place = join(project, found.path).rstrip("/")
     # A directory that holds a repository beside other things, which may be the user's.
     is_bare = not place.endswith("/.git")
     undo = f"rm {shell_word(f'{place}/HEAD')}" if is_bare else f"rm -rf {shell_word(place)}"

@@ -14,6 +14,7 @@ from aisb.domain.file_changes import Changed, FileReport, NewRepository
 from aisb.domain.layers import Setting
 from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
 from aisb.effects.file_report import report_of
+from aisb.effects.guard import joined
 from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.tree import Tree
@@ -517,6 +518,24 @@ def test_a_repository_that_is_put_into_the_index_is_told_however_deep_it_lies(pr
     make(project, {f"{DEEP}/.git/config": "[core] fsmonitor = ./evil"})
 
     assert report(project, before).repositories == (NewRepository(f"{DEEP}/.git", ("core.fsmonitor=./evil",), ()),)
+
+
+def test_what_is_new_in_another_writable_directory_is_told_too(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    make(other, {"x": ""})
+    before = joined([shield_of(project), shield_of(other)])
+    fsmonitor = {"lib/.git/config": "[core] fsmonitor = e", "Makefile": ""}
+    make(other, fsmonitor)
+    make(project, fsmonitor)
+
+    found = report(project, before)
+
+    assert found.repositories == (
+        NewRepository("lib/.git", ("core.fsmonitor=e",), ()),
+        NewRepository(f"{other}/lib/.git", ("core.fsmonitor=e",), ()),
+    )
+    assert found.runnable == (("Makefile", "new"), (f"{other}/Makefile", "new"))
+    assert f"rm -rf {other}/lib/.git" in "".join(file_lines(found, str(project)))
 
 
 @pytest.mark.parametrize("place", ["", "lib/"])
