@@ -18,7 +18,7 @@ from aisb.domain.protected import (
     plain,
     relative_to,
 )
-from aisb.effects.tree import DIRECTORY, LARGEST, is_closed, is_directory, is_file
+from aisb.effects.tree import DIRECTORY, LARGEST, MOST_NAMES, is_closed, is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -121,7 +121,10 @@ class Repositories:
     def _directories_in(self, directory: str) -> Iterator[str]:
         if is_closed(self._tree.status(directory)):
             self.closed.append(directory)
-        for entry in self._tree.entries(directory):
+        entries = self._tree.entries(directory)
+        if len(entries) >= MOST_NAMES:
+            self.left_out.append(directory)
+        for entry in entries:
             if entry.kind == DIRECTORY:
                 self._looked_into += 1
                 if self._looked_into > _MOST_LOOKED_INTO:

@@ -9,12 +9,12 @@ from aisb.domain.host_files import DIRECTORIES, OF_A_REPOSITORY, OF_AN_ENVIRONME
 from aisb.domain.masks import is_environment_file, may_be_key
 from aisb.domain.protected import of_other_repository
 from aisb.effects.linked import linked_repositories
-from aisb.effects.tree import DIRECTORY, OTHER
+from aisb.effects.tree import DIRECTORY, FILE, MOST_NAMES, OTHER, Entry, is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aisb.effects.tree import Entry, Tree
+    from aisb.effects.tree import Tree
 
 # The project's own directory is the first level.
 LEVELS = 3
@@ -23,6 +23,7 @@ _MOST_RUNNABLE = 2000
 _MOST_STAMPS = 20_000
 _PASSED_OVER = frozenset({".ai-sandbox", ".git", "node_modules", "__pycache__"})
 _ENVIRONMENT = "pyvenv.cfg"
+_MARKS = frozenset({".git", "HEAD", "objects", "refs", "commondir", _ENVIRONMENT})
 
 
 class Survey(NamedTuple):
@@ -69,7 +70,7 @@ class _Walk:
     def _in(self, directory: str, *, is_inner: bool) -> Iterator[tuple[str, bool]]:
         if self.left <= 0:
             return
-        entries = self.tree.entries(directory)
+        entries = self._entries(directory)
         self.left -= len(entries)
         if any(entry.name == _ENVIRONMENT for entry in entries):
             self.environments.append(directory)
@@ -84,6 +85,16 @@ class _Walk:
                 self._take(entry, path, is_inner=is_inner)
                 if entry.kind == DIRECTORY and entry.name not in _PASSED_OVER:
                     yield path, is_inner
+
+    def _entries(self, directory: str) -> list[Entry]:
+        """Of a directory with more than are listed, what a repository or an environment is known by is among them."""
+        entries = self.tree.entries(directory)
+        if len(entries) < MOST_NAMES:
+            return entries
+        missing = _MARKS - {entry.name for entry in entries}
+        found = [(name, self.tree.status(f"{directory}/{name}" if directory else name)) for name in sorted(missing)]
+        there = [(name, DIRECTORY if is_directory(status) else FILE) for name, status in found if status]
+        return [*entries, *(Entry(name, kind) for name, kind in there)]
 
     def _take(self, entry: Entry, path: str, *, is_inner: bool) -> None:
         if not is_inner or entry.name == _ENVIRONMENT:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeGuard
 
 from aisb.domain.protected import plain, relative_to
@@ -19,6 +20,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1_000_000
 _BEGINNING = 4096
+# An agent makes millions, and each would take memory here.
+MOST_NAMES = 50_000
 _MOST_LINKS = 10
 _MOST_OPEN = 200
 # To read a directory and what is in it.
@@ -161,14 +164,14 @@ class Tree:
         return done
 
     def entries(self, path: str) -> list[Entry]:
-        """What is in a directory, by name."""
+        """What is in a directory, by name; of one that has more, any MOST_NAMES of them."""
         parent = self.directory(path)
         descriptor = _open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, parent) if parent is not None else None
         if descriptor is None:
             return []
         try:
             with os.scandir(descriptor) as found:
-                return sorted(Entry(item.name, _kind(item)) for item in found)
+                return sorted(Entry(item.name, _kind(item)) for item in islice(found, MOST_NAMES))
         finally:
             os.close(descriptor)
 

@@ -17,6 +17,7 @@ from aisb.effects.file_report import report_of
 from aisb.effects.guard import joined
 from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
+from aisb.effects.survey import survey
 from aisb.effects.tree import Tree
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.file_report import file_lines
@@ -278,6 +279,22 @@ def test_a_name_in_a_refusal_is_no_line_of_its_own(project: Path) -> None:
         shield_of(project)
 
     assert refused.value.message.startswith(f"{project}/a\\nall is well/.git is a symbolic link")
+
+
+def test_a_directory_of_very_many_files_hides_no_repository(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of them than a bound are listed, in the order of the file system; what repositories are known by is found."""
+    for module in ("tree", "survey", "repositories"):
+        monkeypatch.setattr(f"aisb.effects.{module}.MOST_NAMES", 20)
+    make(project, {f"lib/{number}": "" for number in range(200)} | {f"lib/{name}": "" for name in BARE})
+    os.unlink(project / "lib/config")
+
+    with Tree(str(project)) as tree:
+        assert len(tree.entries("lib")) == 20
+        assert set(survey(tree).repositories) == {".git", "lib"}
+    assert {".git/config ro", ".git/hooks ro"} <= set(shown(shield_of(project)))
+    many(project, ".git/modules", 21, "HEAD")
+    with pytest.raises(Unprotected, match=r"\.git/modules: there is more of git"):
+        shield_of(project)
 
 
 def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
