@@ -58,10 +58,14 @@ EPHEMERAL_HOME = ""
 
 
 def home_volume(project: str) -> str:
-    """The name of the project's home volume: readable, and unique by the path's hash."""
+    """
+    The name of the project's home volume: readable, and unique by the path's hash.
+
+    That is too long for a directory to be named so that it would have another project's home.
+    """
     name = re.sub(r"[^a-z0-9]+", "-", project.rpartition("/")[2].lower()).strip("-")[:24] or "project"
     digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"aisb-home-{name}-{digest[:6]}"
+    return f"aisb-home-{name}-{digest[:16]}"
 
 
 def directories_around(project: str) -> list[str]:

@@ -72,4 +72,4 @@ def test_what_runs_as_the_user_is_no_project(path: str, message: str) -> None:
 
 @given(st.text())
 def test_a_home_volume_has_a_name_that_podman_takes(path: str) -> None:
-    assert re.fullmatch(r"aisb-home-[a-z0-9][a-z0-9-]*-[0-9a-f]{6}", home_volume("/" + path))
+    assert re.fullmatch(r"aisb-home-[a-z0-9][a-z0-9-]*-[0-9a-f]{16}", home_volume("/" + path))
