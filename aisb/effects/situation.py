@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 
 PODMAN_SECCOMP = ("/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json")
 _LARGEST_BUNDLE = 4 * 1024 * 1024
-# What a login, a desktop or git runs.
-_STARTED = ("autostart", "environment.d", "git", "systemd/user")
+# What a login, a shell, a desktop or git runs, below the directory of configurations.
+_STARTED = ("autostart", "environment.d", "fish", "git", "plasma-workspace", "systemd/user")
+# The same below that of data: units, and programs that a message starts.
+_STARTED_OF_DATA = ("dbus-1/services", "systemd/user")
+# Programs that are called by their name, and what every Python of the user imports.
+_CALLED = (".cargo/bin", ".local/bin", ".local/lib", "bin", "go/bin")
 _USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 # The sandbox's own accounts; a host user of that name is shown as `user`.
 _OWN_ACCOUNTS = ("root", "aisb-relay", "nobody")
@@ -114,9 +118,9 @@ def deciding_directories(environ: Mapping[str, str], own: Directories) -> tuple[
         f"{data}/ai-sandbox",
         f"{home}/.docker",
         f"{home}/.pi",
-        f"{home}/.local/bin",
-        f"{home}/bin",
+        *(f"{home}/{name}" for name in _CALLED),
         *(f"{config}/{name}" for name in _STARTED),
+        *(f"{data}/{name}" for name in _STARTED_OF_DATA),
         package_path(),
         asset_path("templates"),
     )

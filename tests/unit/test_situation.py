@@ -81,12 +81,19 @@ def test_what_decides_about_a_sandbox_or_runs_outside_of_it() -> None:
         "/h/.local/share/ai-sandbox",
         "/h/.docker",
         "/h/.pi",
+        "/h/.cargo/bin",
         "/h/.local/bin",
+        "/h/.local/lib",
         "/h/bin",
+        "/h/go/bin",
         "/c/autostart",
         "/c/environment.d",
+        "/c/fish",
         "/c/git",
+        "/c/plasma-workspace",
         "/c/systemd/user",
+        "/h/.local/share/dbus-1/services",
+        "/h/.local/share/systemd/user",
     ]
 
 
