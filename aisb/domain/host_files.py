@@ -29,6 +29,7 @@ _NAMES = frozenset(
         ".gitpod.yml",
         ".justfile",
         ".lefthook.toml",
+        ".lfsconfig",
         ".lefthook.yaml",
         ".lefthook.yml",
         ".lldbinit",

@@ -72,6 +72,9 @@ class Repositories:
             place = named_git_directory(self._tree, entry)
             if place and is_directory(self._tree.status(place)):
                 yield from self.of_git_directory(place, self._absolute(entry.rpartition("/")[0]))
+            elif place:
+                # One that is made there is obeyed by then, and no file named `.git` is new.
+                yield Protected(f"{place}/HEAD", FILE)
 
     def of_git_directory(self, directory: str, top: str) -> Iterator[Protected]:
         """The paths of a git directory, whose work tree is at `top`, of its modules and of its worktrees."""

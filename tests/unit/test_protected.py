@@ -348,6 +348,14 @@ def test_a_git_directory_that_a_file_names_is_covered_wherever_it_is(project: Pa
     assert {"lib/.git ro", "a/b/c/d/e/config ro", "a/b/c/d/e/hooks ro"} <= set(shown(shield_of(project)))
 
 
+def test_a_git_directory_that_is_made_where_a_file_names_one_is_told(project: Path) -> None:
+    make(project, {"lib/.git": "gitdir: ../a/b/c/d/e\n"})
+    before = shield_of(project)
+    make(project, {"a/b/c/d/e/HEAD": "", "a/b/c/d/e/config": "[core] fsmonitor = x"})
+
+    assert [changed.path for changed in report(project, before).protected] == [f"{project}/a/b/c/d/e/HEAD"]
+
+
 def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> None:
     """Neither at the end of a way nor on it: nothing is mounted for it, made behind it, or read from there."""
     make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "tasks.json": "", "x": ""})
