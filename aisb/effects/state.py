@@ -6,6 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.printing import shell_word
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -34,12 +35,28 @@ def directories(environ: Mapping[str, str], runtime: str = "") -> Directories:
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         raise Unavailable("HOME is not set to an absolute path", hint="log in as an ordinary user")
-    return Directories(
+    found = Directories(
         runtime=f"{runtime or _runtime_directory(environ)}/aisb",
         cache=f"{_base(environ, 'XDG_CACHE_HOME', home + '/.cache')}/ai-sandbox",
         state=f"{_base(environ, 'XDG_STATE_HOME', home + '/.local/state')}/ai-sandbox",
         config=f"{_base(environ, 'XDG_CONFIG_HOME', home + '/.config')}/ai-sandbox",
     )
+    for directory in found.own():
+        _need_own(directory)
+    return found
+
+
+def _need_own(directory: str) -> None:
+    """Raises Unavailable for a directory that somebody else has made, or may write: what is in it decides a run."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return
+    if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
+        raise Unavailable(
+            f"{directory}, which is aisb's own, belongs to somebody else or can be written by others",
+            hint=f"look at it: ls -ld {shell_word(directory)}; the XDG variables say where it is",
+        )
 
 
 def _base(environ: Mapping[str, str], name: str, default: str) -> str:

@@ -6,7 +6,10 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from aisb.effects.state import make_private
+import pytest
+
+from aisb.effects.state import directories, make_private
+from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,3 +34,27 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     make_private(f"{tmp_path}/mine")
 
     assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("which", ["XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"])
+def test_a_directory_of_ours_that_others_can_write_is_not_used(tmp_path: Path, which: str) -> None:
+    """Another user of this machine may have made it first, where a variable leads to a directory that all can write."""
+    environ = {"HOME": str(tmp_path), which: f"{tmp_path}/shared"}
+    own = tmp_path / "shared/ai-sandbox"
+    own.mkdir(parents=True)
+    assert f"{own}" in directories(environ, runtime=str(tmp_path)).own()
+
+    own.chmod(0o777)
+
+    with pytest.raises(Unavailable, match="belongs to somebody else or can be written by others"):
+        directories(environ, runtime=str(tmp_path))
+
+
+def test_a_directory_of_ours_that_somebody_else_has_made_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".cache/ai-sandbox").mkdir(parents=True)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+
+    with pytest.raises(Unavailable, match="belongs to somebody else"):
+        directories({"HOME": str(tmp_path)}, runtime=str(tmp_path))
