@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _MOST_DIRECTORIES = 500
 _MOST_LOOKED_INTO = 3000
 _MOST_BYTES = 16_000_000
+_MOST_NAMED = 5000
 # No program opens what has a longer path.
 _LONGEST = 4096
 _POINTER = "gitdir: "
@@ -51,6 +52,7 @@ class Repositories:
         self._directories = 0
         self._looked_into = 0
         self._bytes = 0
+        self._named_paths = 0
         self.left_out: list[str] = []
         self.closed: list[str] = []
 
@@ -150,13 +152,21 @@ class Repositories:
             self._seen.add(path)
             settings = self._settings(path)
             pending += included_in(settings, file=path, home=self._home)
-            for item in named_in(settings, file=path, top=top, home=self._home):
-                if place := relative_to(item.path, self._tree.path):
-                    yield Protected(place, item.kind)
-            for name in program_names(settings):
-                place = relative_to(f"{top}/{name}", self._tree.path)
-                if place and is_file(self._tree.status(place)):
-                    yield Protected(place, FILE)
+            for item in self._named_by(settings, path, top):
+                self._named_paths += 1
+                if self._named_paths > _MOST_NAMED:
+                    self.left_out.append(relative_to(path, self._tree.path) or path)
+                    return
+                yield item
+
+    def _named_by(self, settings: tuple[Setting, ...], file: str, top: str) -> Iterator[Protected]:
+        for item in named_in(settings, file=file, top=top, home=self._home):
+            if place := relative_to(item.path, self._tree.path):
+                yield Protected(place, item.kind)
+        for name in dict.fromkeys(program_names(settings)):
+            place = relative_to(f"{top}/{name}", self._tree.path)
+            if place and is_file(self._tree.status(place)):
+                yield Protected(place, FILE)
 
     def _settings(self, path: str) -> tuple[Setting, ...]:
         place = relative_to(path, self._tree.path)

@@ -196,6 +196,14 @@ def test_where_there_are_more_than_are_looked_into_nothing_runs(
     assert ".git/config ro" in shown(shield_of(project, less))
 
 
+def test_a_configuration_that_names_more_than_can_be_watched_is_refused(project: Path) -> None:
+    words = "".join(f'[filter "{number}"]\nclean = t/{number}\n' for number in range(5001))
+    make(project, {"lib/.git/config": words})
+
+    with pytest.raises(Unprotected, match=r"lib/\.git/config: there is more of git"):
+        shield_of(project)
+
+
 def test_a_configuration_that_is_too_large_to_be_read_is_refused(project: Path) -> None:
     make(project, {".git/config": GIT + "#" * 1_000_000})
 
