@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _MOST_DIRECTORIES = 500
 _MOST_LOOKED_INTO = 3000
 _MOST_BYTES = 16_000_000
+# With thousands of branches it may be a large one.
+_LARGEST_CONFIG = 4_000_000
 _MOST_NAMED = 5000
 # No program opens what has a longer path.
 _LONGEST = 4096
@@ -171,10 +173,10 @@ class Repositories:
     def _settings(self, path: str) -> tuple[Setting, ...]:
         place = relative_to(path, self._tree.path)
         behind = self._tree.leads_to(place) if place else ""
-        text = self._tree.text(behind) if place else _text_outside(path)
+        text = _text_in(self._tree, behind) if place else _text_outside(path)
         self._bytes += len(text)
         status = self._tree.status(behind) if behind else None
-        is_large = status is not None and is_file(status) and status.st_size > LARGEST
+        is_large = status is not None and is_file(status) and status.st_size > _LARGEST_CONFIG
         if self._bytes > _MOST_BYTES or is_large:
             self.left_out.append(place or path)
             return ()
@@ -208,6 +210,10 @@ def _git_directories_of(top: str) -> list[str]:
         return []
     own = os.path.join(top, text.removeprefix(_POINTER).rstrip("\r\n"))
     return [own, os.path.join(own, _text_outside(f"{own}/commondir").rstrip("\r\n"))]
+
+
+def _text_in(tree: Tree, path: str) -> str:
+    return (tree.read(path, _LARGEST_CONFIG) or b"").decode("utf-8", "surrogateescape")
 
 
 def _text_outside(path: str) -> str:

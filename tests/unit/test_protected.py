@@ -204,8 +204,14 @@ def test_a_configuration_that_names_more_than_can_be_watched_is_refused(project:
         shield_of(project)
 
 
+def test_a_large_configuration_is_read(project: Path) -> None:
+    make(project, {".git/config": '[branch "x"]\nremote = origin\n' * 40_000 + "[core] hooksPath = own", "own/x": ""})
+
+    assert "own ro" in shown(shield_of(project))
+
+
 def test_a_configuration_that_is_too_large_to_be_read_is_refused(project: Path) -> None:
-    make(project, {".git/config": GIT + "#" * 1_000_000})
+    make(project, {".git/config": GIT + "#" * 4_000_000})
 
     with pytest.raises(Unprotected, match=r"\.git/config: there is more of git"):
         shield_of(project)
