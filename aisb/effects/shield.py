@@ -24,7 +24,7 @@ from aisb.domain.protected import (
 from aisb.effects.repositories import Repositories
 from aisb.effects.survey import NOTHING_SEEN, Survey, stamp_of, survey
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
-from aisb.effects.tree import Tree, is_closed, is_directory, is_file
+from aisb.effects.tree import Tree, file_system_of, is_closed, is_directory, is_file
 from aisb.errors import Unprotected
 from aisb.render.argv import GIT_CONFIG, PROJECT_TARGET, nothing_of
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from aisb.effects.placeholders import Claim
 
 _MOST_FILES = 300
+# There both names are one entry to the kernel, and what is mounted over it is over both.
+_FOLDED_BY_THE_KERNEL = frozenset({"ext4", "f2fs", "vfat", "msdos", "exfat"})
 
 
 class Watched(NamedTuple):
@@ -98,6 +100,7 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     wished = dict.fromkeys(_masked(tree, wishes, seen))
     masked = list(filter(is_mountable, wished))
     shown = [item for item in protected if item.path not in masked]
+    _refuse_other_names(tree, shown)
     covers = tuple(_covers(tree, target, shown, missing if claim is None else []))
     if wishes.has_config:
         own = f"{target}/config"
@@ -217,6 +220,23 @@ def _refuse_links(tree: Tree, target: str, protected: Iterable[Protected]) -> No
             raise Unprotected(
                 f"{tree.path}/{printable(item.path)} is a symbolic link, so that nothing protects what git obeys",
                 hint=f"put the repository itself in its place, or {way}",
+            )
+
+
+def _refuse_other_names(tree: Tree, protected: Iterable[Protected]) -> None:
+    """
+    Raise Unprotected where `.GIT` is `.git` to the file system, and the kernel does not know: a mount is over one name,
+    and what is inside writes by the other.
+    """
+    for top in dict.fromkeys(item.path.partition("/")[0] for item in protected):
+        other = top.swapcase()
+        status = tree.status(top)
+        is_same = other != top and is_directory(status) and identity(status) == identity(tree.status(other))
+        if is_same and file_system_of(tree.path) not in _FOLDED_BY_THE_KERNEL:
+            raise Unprotected(
+                f"{tree.path} is on a file system to which {printable(other)} is {printable(top)}: what is protected by"
+                " one name could be written by the other",
+                hint="keep the project on a file system of Linux's own",
             )
 
 

@@ -240,3 +240,13 @@ def is_file(status: os.stat_result | None) -> bool:
 def is_closed(status: os.stat_result | None) -> TypeGuard[os.stat_result]:
     """Whether something is there, a directory of our own, and of such a mode that we may not look into it."""
     return is_directory(status) and status.st_uid == os.getuid() and status.st_mode & _LOOK != _LOOK
+
+
+def file_system_of(path: str) -> str:
+    """The kind of the file system that the path is on, "" where the kernel does not say (proc_pid_mountinfo(5))."""
+    device = os.stat(path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+        lines = [line.split() for line in file]
+    found = [words[words.index("-") + 1] for words in lines if words[2] == number and "-" in words]
+    return found[-1] if found else ""

@@ -18,7 +18,7 @@ from aisb.effects.guard import joined
 from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look
 from aisb.effects.survey import survey
-from aisb.effects.tree import Tree
+from aisb.effects.tree import Tree, file_system_of
 from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.file_report import file_lines
 from aisb.render.shield import shield_lines
@@ -309,6 +309,33 @@ def test_a_directory_of_very_many_files_hides_no_repository(project: Path, monke
     many(project, ".git/modules", 21, "HEAD")
     with pytest.raises(Unprotected, match=r"\.git/modules: there is more of git"):
         shield_of(project)
+
+
+@pytest.mark.parametrize(("kind", "is_fit"), [("9p", False), ("vfat", True)])
+def test_a_file_system_that_knows_a_directory_by_two_names_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_fit: bool
+) -> None:
+    """Unless the kernel knows it as well: on a drive of Windows, say, `.GIT/hooks` is not covered."""
+    status = Tree.status
+    monkeypatch.setattr(Tree, "status", lambda tree, path: status(tree, path.lower()))
+    monkeypatch.setattr("aisb.effects.shield.file_system_of", lambda _path: kind)
+    refused = ""
+
+    try:
+        shield_of(project)
+    except Unprotected as error:
+        refused = error.message
+
+    assert refused == (
+        ""
+        if is_fit
+        else f"{project} is on a file system to which .GIT is .git: what is protected by one name could be written by the other"
+    )
+
+
+def test_the_kind_of_a_file_system_is_known(tmp_path: Path) -> None:
+    assert file_system_of("/proc") == "proc"
+    assert file_system_of(str(tmp_path)) != ""
 
 
 def test_two_slashes_at_the_beginning_of_a_path_are_one(project: Path) -> None:
