@@ -228,6 +228,50 @@ def test_a_repository_without_a_work_tree_is_told_and_one_that_was_there_is_prot
     assert (lines[4], lines[-2:]) == ("rm ./lib/c/HEAD", ["project", "2"])
 
 
+DEEP = """
+echo 'gitdir: /tmp/evil' >m/b/c/d/sub/.git && echo written; mkdir -p x/y/z/w/n; git init -q x/y/z/w/n
+git -C x/y/z/w/n commit -q --allow-empty -m n; printf '[core]\n\tfsmonitor = "touch ~/pwned;:"\n' >>x/y/z/w/n/.git/config
+git update-index --add --cacheinfo 160000,$(git -C x/y/z/w/n rev-parse HEAD),x/y/z/w/n
+"""
+
+
+def test_what_git_status_looks_into_is_protected_or_told_however_deep_it_lies(lab: Lab) -> None:
+    """A submodule's `.git` cannot be exchanged; what an agent puts into the index is told, and undone by what is said."""
+    result = lab.run(
+        f"{REPOSITORY} git init -q ../sub && git -C ../sub commit -q --allow-empty -m s; "
+        "git -c protocol.file.allow=always submodule --quiet add ../sub m/b/c/d/sub; git commit -qm sub; "
+        f'{IDENTITY} {NET} --env GIT_AUTHOR_NAME --env GIT_AUTHOR_EMAIL --env GIT_COMMITTER_NAME --env GIT_COMMITTER_EMAIL -- sh -c "$DEEP" 2>said; '
+        "grep -c 'm/b/c/d/sub/.git: Read-only' said; sed -n 's/.*to undo it: //p' said >undo; sed s,$PWD,.,g undo; "
+        "git status >/dev/null 2>&1; ls ~; rm ~/pwned; sh undo; git status >/dev/null 2>&1; ls ~",
+        env={"DEEP": DEEP},
+    )
+
+    assert result.text.split("\n") == [
+        "1", "rm -rf ./x/y/z/w/n/.git", "project", "pwned", "sub", "project", "sub", "",
+    ], result.errors  # fmt: skip
+
+
+CROWD = """
+mkdir -p .git/modules; for n in $(seq 250); do mkdir .git/modules/$n; echo x >.git/modules/$n/HEAD; mkdir d$n; done
+"""
+
+
+def test_what_an_agent_makes_in_numbers_leaves_nothing_open_in_its_next_run(lab: Lab) -> None:
+    """Modules before the one that counts, and more directories than a process may open."""
+    result = lab.run(
+        f"{REPOSITORY} git init -q ../sub && git -C ../sub commit -q --allow-empty -m s; ulimit -Sn 256; "
+        f'git -c protocol.file.allow=always submodule --quiet add ../sub sub; {NET} -- sh -c "$CROWD"; '
+        f"{NET} -- sh -c 'echo x >>.git/modules/sub/config; echo x >>.git/config; true' 2>&1 | grep -c Read-only; "
+        "mkdir .git/modules/m; for n in $(seq 300); do mkdir .git/modules/m$n; touch .git/modules/m$n/HEAD; done; "
+        f"{NET} -- true; echo $?; {NET} --unprotect .git -- true; echo $?; chmod 0 .git; {NET} -- true; echo $?; chmod 700 .git",
+        env={"CROWD": CROWD},
+    )
+
+    assert result.text.split() == ["2", "77", "0", "77"], result.errors
+    assert "there is more of git in" in result.errors
+    assert "is closed to you (its mode is 0000), so that nothing protects what is in it" in result.errors
+
+
 def test_what_else_may_be_run_is_listed_and_left_alone(lab: Lab) -> None:
     """The end of a run names it, new and changed, and what only lies beside is not. (A69)"""
     result = lab.run(
