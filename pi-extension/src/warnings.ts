@@ -10,6 +10,7 @@ import { writeSync } from "node:fs";
 import type { Voice } from "./voice.ts";
 
 const OF_AISB = "aisb: ";
+const LATE = Symbol.for("ai-sandbox.warnings");
 // Of files alone: the rest is said of the sandbox itself (status.ts).
 const WARNING = /^changed, and may be run |^warning: .*(this machine|, which is protected, |looked through|sockets in the project)/;
 // Told while a session goes on; aisb names a path first.
@@ -21,13 +22,20 @@ export function warningIn(line: string): string | undefined {
   return WARNING.test(words) || EVENT.test(words) ? words : undefined;
 }
 
+/** Of this process: for the next session pi loads its extensions anew. */
+function ofProcess(): string[] {
+  const all = globalThis as { [LATE]?: string[] };
+  return (all[LATE] ??= []);
+}
+
 export class Warnings {
   readonly #voice: Voice;
-  #late: string[] = [];
+  readonly #late: string[];
   #isEnding = false;
 
-  constructor(voice: Voice) {
+  constructor(voice: Voice, late = ofProcess()) {
     this.#voice = voice;
+    this.#late = late;
   }
 
   /** A session begins: what the one before it has left is said first. */

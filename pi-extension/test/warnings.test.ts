@@ -26,7 +26,7 @@ test.each([
 
 test("a warning is said at once, one of a session's end when the next begins, or when pi ends", () => {
   const voice = new Heard();
-  const warnings = new Warnings(voice);
+  let warnings = new Warnings(voice);
   const written: string[] = [];
   warnings.begin();
   warnings.take("aisb: changed, and may be run one");
@@ -34,6 +34,8 @@ test("a warning is said at once, one of a session's end when the next begins, or
   warnings.end();
   warnings.take("aisb: changed, and may be run two");
   expect(voice.said).toEqual(["changed, and may be run one"]);
+  // pi loads its extensions anew.
+  warnings = new Warnings(voice);
   warnings.begin();
   expect(voice.said).toEqual(["changed, and may be run one", "changed, and may be run two"]);
   warnings.end();

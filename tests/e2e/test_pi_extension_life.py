@@ -90,6 +90,28 @@ def test_a_session_leaves_nothing_behind(lab: Lab) -> None:
     assert "no network" in report["footers"][1]
 
 
+def test_what_became_of_files_is_told_when_the_next_session_begins_or_pi_ends(lab: Lab) -> None:
+    """A repository that was planted is obeyed by the next `git status` on the host, and nobody else would say so."""
+
+    def plant(name: str) -> list[object]:
+        return ["bash", {"command": f"git init -q {name} && git -C {name} config core.fsmonitor ./x && echo done"}]
+
+    told = "/.git is new, and git on this machine obeys what is in it: core.fsmonitor=./x; to undo it: rm -rf "
+    steps = [
+        ["hear", "tools run in sandbox"],
+        ["tools", [plant("one")]],
+        ["session"],
+        ["hear", f"/one{told}"],
+        ["tools", [plant("two")]],
+        ["close"],
+    ]
+
+    report = host_pi(lab, steps=steps)
+
+    assert [texts(report["steps"][step]) for step in (1, 4)] == [["done\n"], ["done\n"]]
+    assert [f"/{name}{told}" in report["errors"] for name in ("one", "two")] == [False, True]
+
+
 def test_a_container_that_is_killed_is_started_once_more(lab: Lab) -> None:
     """What was running fails, and says so; the next call runs in the new one. After the second death every call fails."""
     long = ["bash", "touch begun; sleep 4242", False]
