@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aisb.domain.git_index import linked_paths
 from aisb.effects.repositories import named_git_directory
-from aisb.effects.tree import is_directory, is_file
+from aisb.effects.tree import DIRECTORY, is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LARGEST_INDEX = 64_000_000
 _MOST_LINKS = 20_000
+_MOST_MODULES = 3000
+_LONGEST = 4096
 _SHARED = "sharedindex."
 _MOST_SHARED = 20
 
@@ -47,6 +49,26 @@ def linked_repositories(tree: Tree, repositories: Iterable[str]) -> tuple[list[s
                 seen[below] = None
                 pending.append(below)
     return list(seen), is_whole and looked_at < _MOST_LINKS
+
+
+def module_directories(tree: Tree, repositories: Iterable[str]) -> tuple[list[str], bool]:
+    """
+    The git directories that these repositories have for submodules, whether anything is checked out of them or not:
+    `git submodule update` takes one that is there, with its hooks.
+
+    False where there was more than is looked at.
+    """
+    pending = [f"{entry}/modules" for entry in repositories if os.path.basename(entry) == ".git"]
+    found: list[str] = []
+    looked_at = 0
+    while pending and looked_at < _MOST_MODULES:
+        directory = pending.pop()
+        for path in (f"{directory}/{entry.name}" for entry in tree.entries(directory) if entry.kind == DIRECTORY):
+            looked_at += 1
+            is_one = tree.status(f"{path}/HEAD") is not None
+            found += [path] if is_one else []
+            pending += [f"{path}/modules"] if is_one else [path] if len(path) < _LONGEST else []
+    return found, looked_at < _MOST_MODULES
 
 
 def _git_directory(tree: Tree, entry: str) -> str | None:

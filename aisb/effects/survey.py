@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.host_files import DIRECTORIES, OF_A_REPOSITORY, OF_AN_ENVIRONMENT, is_of_tools, may_be_run
 from aisb.domain.masks import is_environment_file, may_be_key
 from aisb.domain.protected import of_other_repository
-from aisb.effects.linked import linked_repositories
+from aisb.effects.linked import linked_repositories, module_directories
 from aisb.effects.tree import DIRECTORY, FILE, MOST_NAMES, OTHER, Entry, is_directory
 
 if TYPE_CHECKING:
@@ -118,15 +118,16 @@ def survey(tree: Tree) -> Survey:
     walk.levels()
     names = [(path, path.rpartition("/")[2]) for path in walk.files]
     runnable = [path for path in (*walk.files, *walk.inner_files) if may_be_run(path.rpartition("/")[2])]
-    repositories, are_all = linked_repositories(tree, walk.repositories)
+    linked, are_all = linked_repositories(tree, walk.repositories)
+    modules, are_all_modules = module_directories(tree, linked)
     return Survey(
-        repositories=tuple(repositories),
+        repositories=(*linked, *modules),
         secrets=tuple(path for path, name in names if is_environment_file(name)),
         keys=tuple(path for path, name in names if may_be_key(name)),
         sockets=tuple(path for path in walk.others if _is_socket(tree, path)),
         paths=tuple(walk.paths),
         runnable=_stamps(walk, runnable),
-        is_whole=walk.left > 0 and are_all,
+        is_whole=walk.left > 0 and are_all and are_all_modules,
     )
 
 

@@ -389,6 +389,20 @@ def test_a_git_directory_that_a_file_names_is_covered_wherever_it_is(project: Pa
     assert {"lib/.git ro", "a/b/c/d/e/config ro", "a/b/c/d/e/hooks ro"} <= set(shown(shield_of(project)))
 
 
+def test_a_git_directory_that_is_made_for_a_submodule_is_told(project: Path) -> None:
+    """`git submodule update --init` takes what is there, with its hooks."""
+    make(project, {".git/modules/old/HEAD": "", ".git/modules/old/hooks/pre-push": ""})
+    before = shield_of(project)
+    make(project, {".git/modules/a/b/HEAD": "", ".git/modules/a/b/hooks/post-checkout": ""})
+    make(project, {".git/modules/a/b/modules/c/HEAD": "", ".git/modules/a/b/modules/c/config": "[core] fsmonitor = x"})
+    make(project, {".git/modules/d/HEAD": "", ".git/modules/d/config": "[core] worktree = ../../../d"})
+
+    assert report(project, before).repositories == (
+        NewRepository(".git/modules/a/b", (), ("post-checkout",)),
+        NewRepository(".git/modules/a/b/modules/c", ("core.fsmonitor=x",), ()),
+    )
+
+
 def test_a_git_directory_that_is_made_where_a_file_names_one_is_told(project: Path) -> None:
     make(project, {"lib/.git": "gitdir: ../a/b/c/d/e\n"})
     before = shield_of(project)
