@@ -16,9 +16,11 @@ LARGEST_HEAD = 32768
 _MOST_HEADERS = 200
 _END = b"\r\n\r\n"
 
-# The longest first: a request line and header lines, all of printable ASCII but for a header's value.
+# The longest first: a request line and header lines, all of printable ASCII but for a header's value. No two parts of
+# a line may match the same bytes: of blanks before a byte that does not belong there, each way to share them out would
+# be tried.
 _REQUEST_LINE = re.compile(rb"([A-Z][A-Z-]{0,31}) ([\x21-\x7e]+) (HTTP/1\.[01]|AISB/1)")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _URL = re.compile(r"http://([^/?#\\@]+)((?:[/?][^#]*)?)")
 
 CONNECT = "CONNECT"
@@ -96,7 +98,7 @@ def _parse_headers(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
         match = _HEADER.fullmatch(line)
         if match is None:
             raise BadRequest("a header line is not NAME: VALUE")
-        headers.append((match[1].lower(), match[2].rstrip(b" \t")))
+        headers.append((match[1].lower(), match[2].strip(b" \t")))
     return headers
 
 

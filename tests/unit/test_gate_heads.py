@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gate.heads import LARGEST_HEAD, BadRequest, Request, parse_head, split_head
@@ -122,3 +124,28 @@ def test_a_head_ends_at_its_empty_line() -> None:
 def test_what_cannot_become_a_head_is_refused_before_its_end(data: bytes) -> None:
     with pytest.raises(BadRequest):
         split_head(data)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        head("GET http://a.test/ HTTP/1.1", "Host: a.test", "X:" + " \t" * 16000 + "\x01"),
+        head("GET http://a.test/ HTTP/1.1", "Host: a.test", "X" * 32000 + "\x01:"),
+        head("G" + "-" * 32000 + " http://a.test/ HTTP/1.1"),
+        head("GET http://" + "a" * 16000 + "?" * 16000 + "\x01 HTTP/1.1"),
+        head("GET http://" + "a." * 16000 + ":80/ HTTP/1.1", "Host: a.test"),
+        head("CONNECT " + "a" * 32000 + ":443 HTTP/1.1"),
+        head("CONNECT [" + ":" * 32000 + "]:443 HTTP/1.1"),
+        head("CONNECT a.test:" + "4" * 32000 + " HTTP/1.1"),
+        head("GET http://a.test/" + "x" * 32000 + "# HTTP/1.1", "Host: a.test"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_whatever_it_says_a_head_is_read_in_a_moment(head: bytes) -> None:
+    """One process reads those of every run of a gate: whoever makes it think keeps all of them waiting."""
+    began = time.process_time()
+
+    with pytest.raises(BadRequest):
+        parse_head(head)
+
+    assert time.process_time() - began < 0.1
