@@ -132,11 +132,10 @@ class HostRules:
 
     def _last_match(self, method: str, path: str) -> int:
         """The number of the last rule that matches, from 1; 0 where none does."""
-        spellings = readings(path)
         for index in range(len(self._rules), 0, -1):
             rule = self._rules[index - 1]
             # What is denied is denied in every spelling; what is allowed, as it is written.
-            tried = spellings if rule.action == DENY else spellings[:1]
+            tried = readings(path) if rule.action == DENY else (path,)
             if rule.method in (ANY_METHOD, method) and any(map(self._expressions[index - 1].fullmatch, tried)):
                 return index
         return 0

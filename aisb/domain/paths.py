@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LONGEST_PATH = 4096
 
@@ -23,6 +28,15 @@ _NEVER = re.compile(r"[;?#\\]")
 _NEVER_ENCODED = re.compile(rb"[A-Za-z0-9._~/%;?#\\\x00-\x1f\x7f-]")
 # Look like slashes, and become one in some code pages.
 _SLASHES = frozenset("\N{FRACTION SLASH}\N{DIVISION SLASH}\N{SET MINUS}\N{REVERSE SOLIDUS OPERATOR}\N{BIG SOLIDUS}")
+
+# In this there is nothing to encode.
+_PLAIN = re.compile(r"[A-Za-z0-9._~/-]*")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+# What programs leave as it is in a path when they encode it, besides letters, digits and -._~/: nothing more, what
+# encodeURIComponent leaves, and all that may stand there.
+_LEFT = (b"", b"!*'()", b"!$&'()*+,:=@")
+# Of one path it is asked several times in a row.
+_REMEMBERED = 8
 
 # A segment that ends in what is dropped there.
 _HAS_LOOSE_END = re.compile(r"[. ](?:/|\Z)")
@@ -87,17 +101,41 @@ def _fault_of_segments(path: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def readings(path: str) -> tuple[str, ...]:
     """
-    A canonical path as it came, and in every other spelling that a server may take it in.
+    A canonical path as it came, and in every other spelling that a server may take for the same.
 
-    Decoded; and each without the dots and blanks that Windows drops at the end of a name.
+    Decoded; with the digits of what is encoded in either case; encoded as widespread programs do it; each of these
+    without the dots and blanks that Windows drops at the end of a name, and with accents joined to letters or not.
     """
-    if "%" not in path and not _HAS_LOOSE_END.search(path):
+    if _PLAIN.fullmatch(path) and not _HAS_LOOSE_END.search(path):
         # As nearly all are.
         return (path,)
-    spellings = (path, _decoded(path))
-    return tuple(dict.fromkeys((*spellings, *map(_trimmed, spellings))))
+    decoded = _decoded(path)
+    written = dict.fromkeys((path, decoded, _trimmed(path), _trimmed(decoded)))
+    digits = (_ESCAPE.sub(lambda match: match[0].upper(), path), _ESCAPE.sub(lambda match: match[0].lower(), path))
+    meant = dict.fromkeys(form for text in (decoded, _trimmed(decoded)) for form in _composed(text))
+    return tuple(dict.fromkeys((*written, *digits, *meant, *(other for text in meant for other in _encoded(text)))))
+
+
+def _composed(text: str) -> tuple[str, ...]:
+    return (text,) if text.isascii() else (text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")))
+
+
+def _encoded(text: str) -> Iterator[str]:
+    data = text.encode()
+    return ("".join([table[byte] for byte in data]) for table in _encoders())
+
+
+@cache
+def _encoders() -> tuple[tuple[str, ...], ...]:
+    """Each byte as such a program writes it, with its digits in either case."""
+    return tuple(
+        tuple(chr(byte) if _PLAIN.fullmatch(chr(byte)) or byte in left else form % byte for byte in range(256))
+        for left in _LEFT
+        for form in ("%%%02X", "%%%02x")
+    )
 
 
 def _trimmed(path: str) -> str:

@@ -74,6 +74,25 @@ def test_what_is_denied_is_denied_in_every_spelling(path: str) -> None:
     assert host(EVERYTHING, Rule("DENY", "*", r"/g\+\+")).judge("GET", path).rule_index == 2
 
 
+@pytest.mark.parametrize(
+    ("denied", "paths"),
+    [
+        ("/caf%C3%A9", ["/caf%C3%A9", "/caf%c3%a9", "/caf%C3%a9.", "/cafe%CC%81"]),
+        ("/caf%c3%a9(/.*)?", ["/caf%C3%A9/x", "/caf%c3%a9"]),
+        ("/g%2B%2B", ["/g++", "/g%2b%2B", "/g+%2B", "/g++%20"]),
+        ("/~u/%40me/f%28x%29%21", ["/~u/@me/f(x)!", "/~u/%40me/f(x)!", "/~u/@me/f%28x)%21"]),
+        ("/~u/%40me/f\\(x\\)!", ["/~u/@me/f(x)!", "/~u/%40me/f(x)!", "/~u/@me/f%28x)%21"]),
+        ("/a%7Bb%7D", ["/a{b}", "/a%7bb%7d", "/a{b%7D"]),
+        ("/my%20files/.*", ["/my%20files/x", "/my%20files/+"]),
+    ],
+)
+def test_a_denial_may_be_written_encoded(denied: str, paths: list[str]) -> None:
+    """Whichever of the usual ways its author encodes a path in, and whichever the client does."""
+    rules = host(EVERYTHING, Rule("DENY", "*", denied))
+
+    assert {path: rules.judge("GET", path).rule_index for path in paths} == dict.fromkeys(paths, 2)
+
+
 def test_what_is_allowed_is_allowed_as_it_is_written() -> None:
     rules = host(Rule("DENY", "*", "/.*"), Rule("ALLOW", "GET", "/a%20b"), Rule("ALLOW", "GET", "/c"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -54,13 +55,27 @@ def test_what_is_not_canonical_is_refused_in_words(path: str) -> None:
     ("path", "others"),
     [
         ("/plain/.x/a..b/", []),
-        ("/g%2B%2B", ["/g++"]),
+        ("/g%2B%2B", ["/g++", "/g%2b%2b"]),
+        ("/g++", ["/g%2B%2B", "/g%2b%2b"]),
+        ("/@a/b(c)!", ["/%40a/b%28c%29%21", "/%40a/b(c)!"]),
+        ("/%c3%A9", ["/é", "/%C3%A9", "/%c3%a9", "/e\u0301", "/e%CC%81", "/e%cc%81"]),
         ("/secret./y", ["/secret/y"]),
         ("/secret%20", ["/secret ", "/secret"]),
     ],
 )
 def test_a_path_is_read_in_every_spelling_that_a_server_may_take_it_in(path: str, others: list[str]) -> None:
     assert readings(path) == (path, *others)
+
+
+@pytest.mark.parametrize(
+    "path", ["/" + "+" * 4000, "/" + "%c3%a9" * 680, "/" + "%e4%b8%ad." * 400, "/" + "%20/a" * 800]
+)
+def test_spellings_take_no_time_that_others_wait_for(path: str) -> None:
+    began = time.process_time()
+
+    found = readings(path)
+
+    assert (len(found) < 50, time.process_time() - began < 0.1) == (True, True)
 
 
 @pytest.mark.parametrize(
