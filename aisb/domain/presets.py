@@ -11,8 +11,10 @@ import json
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from aisb.domain.addresses import AddressEntry, is_guarded
 from aisb.domain.entries import parse_entry
 from aisb.domain.entry_kinds import PresetEntry
+from aisb.domain.names import EXACT, NameEntry
 from aisb.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -71,12 +73,25 @@ def parse_registries(text: str) -> Registries:
     try:
         found = {str(name): tuple(map(str, entries)) for name, entries in json.loads(text).items()}
         for entry in (entry for entries in found.values() for entry in entries):
-            parse_entry(entry)
+            _need_registry(parse_entry(entry))
     except (ValueError, AttributeError, TypeError, UsageError) as error:
         raise Unavailable(
             "what the image says of its registries cannot be read", hint="build it again: aisb build"
         ) from error
     return found
+
+
+def _need_registry(entry: Entry) -> None:
+    """
+    Raises ValueError for an entry that no registry needs: the image may be somebody else's, and say anything.
+
+    Ports of this machine, networks, all ports of an address, and what hands out its credentials are asked for
+    by their own entries alone.
+    """
+    is_name = isinstance(entry, NameEntry) and entry.match == EXACT
+    is_address = isinstance(entry, AddressEntry) and entry.is_single and entry.port is not None
+    if not (is_name or is_address) or (isinstance(entry, AddressEntry) and is_guarded(entry.network)):
+        raise ValueError(f"{entry.text()} is no place of a registry")
 
 
 def items_of(name: str, registries: Callable[[], Registries]) -> tuple[Item, ...]:

@@ -111,6 +111,21 @@ def test_what_an_image_says_goes_through_the_same_door(text: str) -> None:
         parse_registries(text)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "host:5432", "a.test", "below:a.test", "=a.test:22,b.test", "10.0.0.0/8", "10.0.0.0/8:443", "10.0.0.5", "[2001:db8::/64]:443",
+        "169.254.169.254:80", "[fd00:ec2::254]:80", "[64:ff9b::a00:5]:80", "@github", "GET a.test/**",
+    ],
+)  # fmt: skip
+def test_an_image_names_places_of_registries_and_nothing_else(entry: str) -> None:
+    """Whoever allows @npm has not been asked about ports of this machine, or about all of a network."""
+    with pytest.raises(Unavailable):
+        parse_registries(json.dumps({"npm": ["exact:npm.test", entry]}))
+
+    assert parse_registries(json.dumps(READ)) == READ
+
+
 def test_it_is_read_off_the_label_and_remembered(tmp_path: Path) -> None:
     label = json.dumps(READ)
     runner = FakeRunner(said(f"{label}\n"))
