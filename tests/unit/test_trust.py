@@ -180,6 +180,24 @@ def test_lines_that_look_alike_are_two() -> None:
     ]
 
 
+def test_a_name_that_looks_like_another_is_spelled_out() -> None:
+    """Each of the first four would be taken for a host that everybody knows: in one alphabet, where none is mixed."""
+    new = (
+        "\u0261ithub.com\ng\u0131thub.com:22\nGET \u0440\u0443\u0440\u0456.org/x\n- {host: \u0261ithub\u3002com, policies: []}\n"
+        "a.test # f\u00fcr \u00e9.\nm\u00fcnchen.test\n"
+    )
+
+    shown = difference([Change("a", None, new)], colour=False).splitlines()
+
+    assert [line for line in shown if line.startswith("?")] == [
+        "? \u0261ithub.com is xn--ithub-qmc.com",
+        "? g\u0131thub.com is xn--gthub-n4a.com",
+        "? \u0440\u0443\u0440\u0456.org is xn--p1aai1f.org",
+        "? \u0261ithub\u3002com is xn--ithub-qmc.com",
+        "? m\u00fcnchen.test is xn--mnchen-3ya.test",
+    ]
+
+
 def test_the_difference_is_coloured_line_by_line() -> None:
     assert difference([Change("a", "x\ny\n", "x\nz\n")], colour=True) == (
         "a has changed\n\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n x\n\x1b[31m-y\x1b[0m\n\x1b[32m+z\x1b[0m\n"
