@@ -7,6 +7,7 @@ and `selectors` and `socket` 14 ms, most of it for turning constants into enumer
 
 from __future__ import annotations
 
+import errno
 import select
 import time
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 _STEP_SECONDS = 0.005
+# The kernel counts what is waited for by user, and a sandbox's programs are that user's too.
+_NO_ROOM = (errno.ENOSPC, errno.ENOMEM)
+_AGAIN_SECONDS = 0.05
 
 
 def receive(socket: _socket.socket, most: int) -> bytes | None:
@@ -54,10 +58,12 @@ class Timer:
 class Loop:
     """Calls a handler when its descriptor is ready, and an action when its time has come."""
 
-    def __init__(self) -> None:
-        self._epoll = select.epoll()
+    def __init__(self, epoll: select.epoll | None = None) -> None:
+        self._epoll = epoll or select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._events: dict[int, int] = {}
+        # Those for which the kernel has no room yet.
+        self._unknown: dict[int, Timer] = {}
         self._enter: Callable[[], None] = _nothing
         self._leave: Callable[[], None] = _nothing
         # One queue a duration: timers of one duration fall due in the order in which they were set.
@@ -74,9 +80,10 @@ class Loop:
             # Most of those who are watched on wait for the same as before: no need to tell the kernel.
             if self._events[descriptor] != events:
                 self._events[descriptor] = events
-                self._epoll.modify(descriptor, events)
+                if descriptor not in self._unknown:
+                    self._epoll.modify(descriptor, events)
         else:
-            self._epoll.register(descriptor, events)
+            self._register(descriptor, events)
             self._handlers[descriptor] = handler
             self._events[descriptor] = events
 
@@ -84,7 +91,23 @@ class Loop:
         """Stop watching. To be called before the descriptor is closed; one that is not watched is no error."""
         if self._handlers.pop(descriptor, None) is not None:
             del self._events[descriptor]
-            self._epoll.unregister(descriptor)
+            if timer := self._unknown.pop(descriptor, None):
+                timer.cancel()
+            else:
+                self._epoll.unregister(descriptor)
+
+    def _register(self, descriptor: int, events: int) -> None:
+        """Tell the kernel; where it has no room for one more, it is told again soon."""
+        try:
+            self._epoll.register(descriptor, events)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._unknown[descriptor] = self.after(_AGAIN_SECONDS, lambda: self._register_again(descriptor))
+
+    def _register_again(self, descriptor: int) -> None:
+        del self._unknown[descriptor]
+        self._register(descriptor, self._events[descriptor])
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run `action` once, in `seconds` or a little later."""
@@ -131,6 +154,8 @@ class Loop:
     def close(self) -> None:
         """Let go of the kernel's part."""
         self._leave()
+        for timer in self._unknown.values():
+            timer.cancel()
         self._epoll.close()
 
     def _deal_with(self, ready: list[tuple[int, int]]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
+
+import pytest
 
 from gate.limits import Bucket, Limits
-from gate.loop import READ, Loop
+from gate.loop import READ, WRITE, Loop
 
 
 def test_a_hundred_thousand_waits_leave_no_queue_behind(loop: Loop) -> None:
@@ -91,3 +95,49 @@ def test_a_part_that_is_held_hears_of_everything_afterwards(loop: Loop) -> None:
     assert heard == [b"x"]
     os.close(reader)
     os.close(writer)
+
+
+class FullKernel:
+    """An epoll that has no room for another descriptor, so many times."""
+
+    def __init__(self, code: int, times: int) -> None:
+        self._code = code
+        self._times = times
+        self._real = select.epoll()
+        self.poll, self.modify, self.unregister = self._real.poll, self._real.modify, self._real.unregister
+        self.close = self._real.close
+
+    def register(self, descriptor: int, events: int) -> None:
+        """As the real one, or its error."""
+        if self._times:
+            self._times -= 1
+            raise OSError(self._code, os.strerror(self._code))
+        self._real.register(descriptor, events)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.ENOMEM])
+def test_what_the_kernel_has_no_room_for_is_watched_later(code: int) -> None:
+    """The kernel counts by user what is waited for: a program of one sandbox could end the gate of all."""
+    loop = Loop(FullKernel(code, times=3))  # type: ignore[arg-type]  # a kernel that is full cannot be had for one test
+    kept, left = os.pipe(), os.pipe()
+    heard: list[int] = []
+    for _, writer in (kept, left):
+        os.write(writer, b"x")
+
+    loop.watch(kept[0], WRITE, heard.append)
+    loop.watch(kept[0], READ, heard.append)
+    loop.watch(left[0], READ, heard.append)
+    loop.forget(left[0])
+    while not heard:
+        loop.run_once(1)
+    loop.forget(kept[0])
+
+    assert heard == [READ]
+    loop.close()
+    for descriptor in (*kept, *left):
+        os.close(descriptor)
+
+
+def test_another_fault_of_the_kernel_is_said() -> None:
+    with pytest.raises(FileNotFoundError):
+        Loop(FullKernel(errno.ENOENT, times=1)).watch(0, READ, lambda _: None)  # type: ignore[arg-type]  # see above
