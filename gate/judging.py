@@ -212,8 +212,7 @@ def judge(engine: Engine, question: Question) -> Verdict:
         return Verdict(allowed=False, reason=Reason.BAD_REQUEST)
     if question.door == TLS and not question.sni:
         return engine.judge(question.host, question.port)
-    # squid comes back to the first door with a hello that it will pass on. Nothing else has one there: a tunnel asked
-    # for inside TLS that was opened has the name of a host that is not passed on.
+    # Before the hello squid asks at the first of these doors; with it at the second, twice where it passes one on.
     if question.door in (TLS, HELLO):
         return engine.judge_tls(question.host, question.port, question.sni)
     if question.door == BUMP:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 # While this is there, below the gate's directory, every line's turn has come: the bridge lets nothing new in then.
 HURRY = "live/hurry"
-# Of tunnels the bridge lets in so many a second already.
-_TUNNEL = b"CONNECT"
+# The doors of tunnels: one on a connection, and the bridge lets in so many of these a second already. At other doors
+# whoever keeps a connection may ask for one after the other.
+_OF_TUNNELS = (b" tls", b" hello", b" bump")
 # So few are dealt with in some milliseconds.
 AT_A_TIME = 16
 # Of a run that is the only one to ask: enough to keep squid busy, and the line to servers that are far away.
@@ -99,7 +100,7 @@ class Turns:
             if self._last_run:
                 self._alone_from = now + REMEMBERED_SECONDS
             self._last_run = run
-        if rest.startswith(_TUNNEL + b" "):
+        if rest.rstrip(b" ").endswith(_OF_TUNNELS):
             return True
         share = self._share(run)
         # It asks anew: what it asked before is done.

@@ -117,11 +117,12 @@ def https(path: str, authority: str, sni: str | None, url: str = "/", host: str 
 
 
 class Flood:
-    """Connections on each of which the same request is sent again and again, while answers are read."""
+    """Connections on each of which, after `first`, the same request is sent again and again, while answers are read."""
 
-    def __init__(self, path: str, words: bytes, connections: int) -> None:
+    def __init__(self, path: str, words: bytes, connections: int, first: bytes = b"") -> None:
         self.answered = 0
         self._words = words
+        self._first = first
         self._ends = threading.Event()
         self._sent = {self._dial(path): 0 for _ in range(connections)}
         self._thread = threading.Thread(target=self._run)
@@ -139,6 +140,7 @@ class Flood:
     def _dial(self, path: str) -> socket.socket:
         client = socket.socket(socket.AF_UNIX)
         client.connect(path)
+        client.sendall(self._first)
         client.setblocking(False)
         return client
 

@@ -337,6 +337,27 @@ def test_a_run_that_pipelines_without_end_leaves_squid_to_the_others(path: str, 
     assert statistics.median(seconds) < 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        get("http://ok.aisb.internal/squid-internal-mgr/info"),
+        connect("ok.aisb.internal:443"),
+    ],
+    ids=["squid-manager", "tunnels"],
+)
+def test_what_is_always_refused_on_a_kept_connection_waits_for_its_turn_too(
+    path: str, gate: GateBox, words: bytes
+) -> None:
+    other = gate.open("000000fd")
+    assert say(other, get_and_close("http://ok.aisb.internal/"), until=b"ok\n").status == 200
+    with Flood(path, words, connections=300, first=get("http://ok.aisb.internal/")):
+        seconds = [say(other, get_and_close("http://ok.aisb.internal/"), until=b"ok\n").seconds for _ in range(12)]
+    assert gate.ask({"op": "close", "run": "000000fd"})["ok"] is True
+
+    # The flood has begun after some of them.
+    assert statistics.median(seconds[4:]) < 0.5
+
+
 def test_of_a_run_that_asks_hundreds_of_things_at_once_few_begin_while_another_asks(
     path: str, gate: GateBox, world: World
 ) -> None:
@@ -424,7 +445,7 @@ def test_bytes_that_are_no_tls_are_cut(path: str, gate: GateBox, world: World, w
         ("GET http://allowed.test:5432/ HTTP/1.1", "allowed.test", 403, "name-mismatch"),
         ("GET http://user@evil.test/ HTTP/1.1", "allowed.test", 403, "name-mismatch"),
         ("GET ftp://allowed.test/ HTTP/1.1", "allowed.test", 403, "name-mismatch"),
-        ("GET cache_object://allowed.test/info HTTP/1.1", "allowed.test", 403, "bad-request"),
+        ("GET cache_object://allowed.test/info HTTP/1.1", "allowed.test", 403, "name-mismatch"),
         ("CONNECT allowed.test:22 HTTP/1.1", "allowed.test:22", 405, "bad-request"),
         ("CONNECT evil.test:443 HTTP/1.1", "evil.test:443", 405, "bad-request"),
         ("SSH-2.0-OpenSSH_9.2", "", 400, "bad-request"),

@@ -494,18 +494,14 @@ def test_an_odd_line_in_resolv_conf_is_no_name_server_and_nothing_else_either(wo
 
 
 HELLO = "squid let a hello of another name through"
-HELPER_AGAIN = (
-    "gate/judging.py",
-    "    if question.door == TLS and not question.sni:\n",
-    "    if question.door == TLS:\n",
-)
+HELLO_AGAIN = ("squid.conf", "http_access deny at_tls !first_look !hello_agrees\n", "")
 UNPROVED: dict[str, Any] = {
     "wide open": (
-        ("squid.conf", "http_access deny manager\n", "http_access allow all\n"),
+        ("squid.conf", "http_access deny at_explicit !wants_json !explicit_agrees\n", "http_access allow all\n"),
         "squid .* another name .*",
     ),
     # Of a hello that is passed on squid asks once more, so this alone lets nothing through.
-    "splice at the end": (("squid.conf", "ssl_bump terminate all", "ssl_bump splice all"), HELLO, HELPER_AGAIN),
+    "splice at the end": (("squid.conf", "ssl_bump terminate all", "ssl_bump splice all"), HELLO, HELLO_AGAIN),
     "no look": (("squid.conf", "ssl_bump peek first_look", "ssl_bump splice all"), HELLO),
     "no certificate": (
         ("squid.conf", " tls-cert=/run/squid/gate.crt tls-key=/run/squid/gate.key", ""),

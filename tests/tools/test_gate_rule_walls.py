@@ -59,10 +59,9 @@ UPGRADE = without(
     "        if fault := method_fault(request) or upgrade_fault(request):\n",
     "        if fault := method_fault(request):\n",
 )
-HELPER_TUNNEL = without(
-    "gate/judging.py", "    if question.door == TLS and not question.sni:\n", "    if question.door == TLS:\n"
-)
+HELPER_TUNNEL = conf("http_access deny connect inside_tls !bumped_agrees\n")
 SQUID_TUNNEL = conf("http_access deny connect inside_tls\n")
+HELLO_AGAIN = conf("http_access deny at_tls connect !first_look !hello_agrees\n")
 NO_PAGES = conf("http_access deny at_tls !connect !wants_json !bumped_agrees\n")
 PRIVATE = conf("http_access deny private\n", "ssl_bump terminate second_look !probe_name private\n")
 NFT_PRIVATE = without("gate.nft", "ip daddr @private4 jump refuse", "")
@@ -149,7 +148,7 @@ CASES = {
     ),
     "a tunnel in a tunnel": Case(
         inside(connect("evil.test:443"), get("/secret", host="evil.test")),
-        (HELPER_TUNNEL, SQUID_TUNNEL),
+        (HELPER_TUNNEL, SQUID_TUNNEL, HELLO_AGAIN),
         ("GET", "/secret", "evil.test"),
     ),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from aisb.domain.rules import TREE, EgressPolicy, NameEntry
-from tests.tools.gate_box import SYSTEMS, ZONE, GateBox, World
+from tests.tools.gate_box import SYSTEMS, ZONE, GateBox, World, allowing
 from tests.tools.gate_client import connect, connected, get, get_and_close, https, listen, say, through_tunnel, tunnel
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ HELPER_FOR_HELLOS = (
     ),
 )
 # squid asks once more, with the hello, where it passes one on.
-HELPER_AGAIN = (
-    ("gate/judging.py", "    if question.door == TLS and not question.sni:\n", "    if question.door == TLS:\n"),
-)
+HELLO_AGAIN = conf("http_access deny at_tls !first_look !hello_agrees\n")
 HELPER_FOR_WEB_PORTS = (
     ("gate/judging.py", "if question.port in WEB_PORTS and not is_address(question.host):", "if False:"),
 )
@@ -113,9 +111,11 @@ CDN = "203.0.113.12"
 EVIL = "203.0.113.11"
 CASES = {
     "another name in the hello": Case(
-        fronting("evil.test"), (ssl_bump("terminate all", "splice all"), HELPER_AGAIN), (CDN, 443)
+        fronting("evil.test"), (ssl_bump("terminate all", "splice all"), HELLO_AGAIN), (CDN, 443)
     ),
-    "no name in the hello": Case(fronting(None), (ssl_bump("terminate all", "splice all"),), (CDN, 443)),
+    "no name in the hello": Case(
+        fronting(None), (ssl_bump("terminate all", "splice all"), HELLO_AGAIN), (CDN, 443)
+    ),
     "a star in the hello": Case(fronting("*.test"), (HELPER_FOR_HELLOS,), (CDN, 443)),
     "another allowed name in the hello": Case(fronting("allowed.test"), (HELPER_FOR_HELLOS,), (CDN, 443)),
     "no TLS": Case(raw_bytes_to_443, (ssl_bump("peek first_look", "splice all"),), (CDN, 443)),
@@ -188,6 +188,38 @@ def test_without_its_walls_the_attack_arrives_and_with_any_one_of_them_it_does_n
         with gate_without(world, system, *others) as (_, path):
             case.attack(path)
             assert case.arrives not in arrivals(world)
+
+
+NO_ANSWER_ABOUT_HELLOS = (
+    (
+        "gate/judging.py",
+        "    if not verdict.allowed:\n        return channel",
+        "    if question.door in (HELLO, BUMP):\n        return channel + b' BH\\n'\n    if not verdict.allowed:\n        return channel",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "again"),
+    [
+        (allowing("cdn.test"), HELLO_AGAIN),
+        (allowing("GET cdn.test/ok/**"), conf("http_access deny at_tls connect !first_look !hello_agrees\n")),
+    ],
+    ids=["passed on", "with rules"],
+)
+def test_a_hello_about_which_there_is_no_answer_is_not_passed_on(
+    world: World, system: str, policy: EgressPolicy, again: Replaced
+) -> None:
+    """squid passes it on where its judge dies meanwhile: one without a name then met nobody else, and no rule."""
+    for walls, statuses in ((again, {200, 0}), ((), {0})):
+        replaced = (*NO_ANSWER_ABOUT_HELLOS, *walls, UNPROVED)
+        with GateBox(world, policy, system=system, replaced=replaced) as gate:
+            assert gate.ready == "ready", gate.log()
+            path = gate.open()
+            world.forget()
+            found = {https(path, "cdn.test:443", sni, url="/secret").status for sni in (None, "evil.test", "*.test")}
+            assert found <= statuses
+            assert arrivals(world) == ({(CDN, 443)} if walls else set())
 
 
 @pytest.mark.parametrize("case", LEARNING.values(), ids=LEARNING.keys())

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from aisb.domain.egress import EgressPolicy, policy_json
 from aisb.domain.rules import TREE, WEB_PORTS, NameEntry
 from gate.judging import serve
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def line_of(number: int, run: str, method: str = "GET", connection: int | None = None) -> bytes:
+def line_of(number: int, run: str, method: str = "GET", connection: int | None = None, *, door: str = "") -> bytes:
     port = 443 if method == "CONNECT" else 80
-    door = "tls" if method == "CONNECT" else "explicit"
+    door = door or ("tls" if method == "CONNECT" else "explicit")
     scheme = "-" if method == "CONNECT" else "http"
     source = number if connection is None else connection
     return f"{number} fd00::{run} {source} {method} a.test {port} {scheme} a.test - - - / {door}".encode()
@@ -43,6 +45,16 @@ def test_a_run_that_asks_too_much_waits_and_the_others_do_not() -> None:
     assert turns.take(line_of(0, "2:2")) is True
     assert turns.take(line_of(0, "1:1", "CONNECT")) is True
     assert turns.wait_seconds() is not None
+
+
+@pytest.mark.parametrize("door", ["explicit", "plain", "bumped", "explicit_json"])
+def test_tunnels_asked_for_on_a_kept_connection_wait_like_any_request(door: str) -> None:
+    """One after the other can be asked for there, and refused; at the doors of tunnels there is one on a connection."""
+    turns = two_runs()
+    lines = [line_of(number, "1:1", "CONNECT", door=door) + b" " for number in range(AT_A_TIME + 200)]
+
+    assert sum(turns.take(line) is True for line in lines) < AT_A_TIME + 100
+    assert [turns.take(line_of(0, "1:1", "CONNECT", door=other)) for other in ("tls", "hello", "bump")] == [True] * 3
 
 
 def test_a_run_whose_requests_come_to_an_end_does_not_wait() -> None:
