@@ -175,6 +175,7 @@ class Client:
                     url_port=request.port,
                     host_header=request.host_header,
                     upgrade=request.upgrade,
+                    has_body=request.has_body,
                 )
             )
         is_host = self._engine.is_host(request.host)

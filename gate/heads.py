@@ -45,6 +45,7 @@ class Request(NamedTuple):
     host_header: str = ""
     wants_json: bool = False
     upgrade: str = ""
+    has_body: bool = False
 
     @property
     def is_tunnel(self) -> bool:
@@ -111,7 +112,10 @@ def _absolute(method: str, target: str, headers: list[tuple[bytes, bytes]], want
     if len(hosts) != 1:
         raise BadRequest("there must be one Host header")
     upgrade = b", ".join(value for name, value in headers if name == b"upgrade").decode("latin-1")
-    return Request(method, host, port, match[2] or "/", hosts[0].decode("latin-1"), wants_json, upgrade)
+    has_body = any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in headers
+    )
+    return Request(method, host, port, match[2] or "/", hosts[0].decode("latin-1"), wants_json, upgrade, has_body)
 
 
 def _authority(text: str) -> tuple[str, int]:

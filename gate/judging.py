@@ -26,10 +26,13 @@ from gate.turns import HURRY, Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# channel, source, its connection, method, host, port, scheme, Host header, name meant, SNI, Upgrade header, path, door
-_FIELDS = 13
-_PATH = 10
-_HEADERS = 11
+# channel, source, its connection, method, host, port, scheme, Host header, name meant, SNI, Upgrade header,
+# Content-Length, Transfer-Encoding, path, door
+_FIELDS = 15
+_PATH = 12
+_HEADERS = 13
+_CODING = 11
+_LENGTH = 10
 _UPGRADE = 9
 _CHANNEL = re.compile(rb"[0-9]{1,9}")
 # Names and header values come percent-encoded; none that is allowed needs it, but for the brackets around an IPv6
@@ -72,6 +75,7 @@ class Question(NamedTuple):
     door: str
     wants_json: bool = False
     headers: Mapping[str, str] = {}
+    has_body: bool = False
 
 
 class _Words(NamedTuple):
@@ -169,6 +173,8 @@ def parse_question(rest: bytes, names: Sequence[str] = ()) -> Question:
     del fields[_HEADERS : _HEADERS + len(names)]
     headers = {name: _unescaped(text) for name, text in zip(names, texts, strict=True) if text != _NONE}
     path = _parse_path(fields.pop(_PATH))
+    coding, length = fields.pop(_CODING), fields.pop(_LENGTH)
+    has_body = coding != _NONE or length not in (_NONE, "0")
     upgrade = _parse_upgrade(fields.pop(_UPGRADE))
     fields = [with_brackets(field) for field in fields]
     if not all(_TOKEN.fullmatch(field) for field in fields):
@@ -179,7 +185,9 @@ def parse_question(rest: bytes, names: Sequence[str] = ()) -> Question:
     names = host_header, meant, sni
     wants_json = door.endswith(_JSON)
     door = door.removesuffix(_JSON)
-    return Question(run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json, headers)
+    return Question(
+        run_of(source), method, *where, scheme.lower(), *names, upgrade, path, door, wants_json, headers, has_body
+    )
 
 
 def _unescaped(text: str) -> str:
@@ -259,6 +267,7 @@ def _request_of(question: Question, host: str, port: int) -> HttpRequest:
         host_header=question.host_header,
         sni=question.sni,
         upgrade=question.upgrade,
+        has_body=question.has_body,
     )
 
 

@@ -16,6 +16,7 @@ HTTP = "http"
 HTTPS = "https"
 _DEFAULT_PORT = {HTTP: 80, HTTPS: 443}
 _WEBSOCKET = "websocket"
+_WITHOUT_BODY = ("GET", "HEAD")
 # What is no message from a client to a server, whoever the server is.
 _METHOD_FAULTS = {
     "TRACE": "TRACE is answered with the request as it arrived, and what a proxy put into it is not for you",
@@ -28,7 +29,7 @@ class HttpRequest(NamedTuple):
     A request over a connection that was meant for `host` and `port`.
 
     `path` may carry a query. `sni` is the name in the TLS hello around the request, empty for plain HTTP;
-    `upgrade` the value of its Upgrade header.
+    `upgrade` the value of its Upgrade header; `has_body` whether it announces a body.
     """
 
     method: str
@@ -41,6 +42,7 @@ class HttpRequest(NamedTuple):
     host_header: str
     sni: str = ""
     upgrade: str = ""
+    has_body: bool = False
 
 
 def honest_request(method: str, scheme: str, host: str, port: int, path: str) -> HttpRequest:
@@ -68,6 +70,18 @@ def names_agree(request: HttpRequest) -> bool:
 def method_fault(request: HttpRequest) -> str:
     """Why no host may be sent this method, "" where its rules or entries decide."""
     return _METHOD_FAULTS.get(request.method, "")
+
+
+def body_fault(request: HttpRequest) -> str:
+    """
+    Why the body of a request that is judged by rules may not come along, "" where it may or there is none.
+
+    These methods have none as a rule. Of one that comes all the same some servers take nothing, and read the next
+    request in its place, which nobody has judged.
+    """
+    if not request.has_body or request.method not in _WITHOUT_BODY:
+        return ""
+    return f"a {request.method} has no body where there are rules: some servers read another request in its place"
 
 
 def upgrade_fault(request: HttpRequest) -> str:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from aisb.domain.addresses import AddressEntry, AddressTable
 from aisb.domain.egress import VERSION, EgressPolicy, read_policy
 from aisb.domain.hosts import canonical_host, canonical_name, is_address, parents_of
-from aisb.domain.http_request import HTTP, HttpRequest, honest_request, method_fault, names_agree, upgrade_fault
+from aisb.domain.http_request import (
+    HTTP,
+    HttpRequest,
+    body_fault,
+    honest_request,
+    method_fault,
+    names_agree,
+    upgrade_fault,
+)
 from aisb.domain.http_rules import HostPolicy, HostRules
 from aisb.domain.live import ADDRESS, LiveEntry
 from aisb.domain.names import (
@@ -244,7 +252,11 @@ class Engine:
         if fault := method_fault(request) or upgrade_fault(request):
             return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
         rules = None if is_address(request.host) else self._rules.get(canonical_name(request.host))
-        return rules.judge(request.method, request.path) if rules else verdict
+        if rules is None:
+            return verdict
+        if fault := body_fault(request):
+            return Verdict(allowed=False, reason=Reason.METHOD, detail=fault)
+        return rules.judge(request.method, request.path)
 
     def _after_last_word(self, host: str, port: int, verdict: Verdict) -> Verdict:
         """The verdict after what the user has said since. No word opens an address, or leads past a host's rules."""

@@ -215,6 +215,7 @@ FIELDS = {
     "host_header": st.builds(str.__add__, names, st.sampled_from(["", ":80", ":443", ":0", ":x", ":"])),
     "sni": names,
     "upgrade": st.sampled_from(["", "websocket", "WebSocket, h2c", "h2c"]),
+    "has_body": st.booleans(),
 }
 # One field, which by itself has to be enough for a refusal, or two.
 fields = st.lists(st.sampled_from(sorted(FIELDS)), min_size=1, max_size=2, unique=True)

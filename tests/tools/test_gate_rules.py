@@ -359,6 +359,20 @@ def test_a_body_is_no_request(path: str, world: World) -> None:
     assert requests(world) == [("POST", "/up", HOST)]
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("framing", ["Content-Length: {}", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_method_without_a_body_carries_none(path: str, world: World, way: Way, framing: str, method: str) -> None:
+    """A server that expects none there reads it as the next request. squid 5 takes none of a given length either."""
+    smuggled = said("DELETE", "/pub/x")
+    body = smuggled if "{}" in framing else f"{len(smuggled):x}\r\n".encode() + smuggled + b"\r\n0\r\n\r\n"
+
+    heard = way(path, said(method, "/pub/x", framing.format(len(smuggled))) + body)
+
+    assert heard.status in (403, 411)
+    assert requests(world) == []
+
+
 @pytest.mark.parametrize(
     "headers",
     [

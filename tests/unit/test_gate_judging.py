@@ -24,15 +24,15 @@ RUN = "fd00::1a2b:3c4d"
 CONNECTION = 17
 
 
-def asked(line: str, upgrade: str = "-", path: str = "/") -> bytes:
+def asked(line: str, upgrade: str = "-", path: str = "/", body: str = "- -") -> bytes:
     """squid's line, with what a request has besides its names put before the door."""
     rest, _, door = line.rpartition(" ")
-    return f"7 {RUN} {CONNECTION} {rest} {upgrade} {path} {door} ".encode()
+    return f"7 {RUN} {CONNECTION} {rest} {upgrade} {body} {path} {door} ".encode()
 
 
-def verdict(line: str, upgrade: str = "-", path: str = "/") -> str:
+def verdict(line: str, upgrade: str = "-", path: str = "/", body: str = "- -") -> str:
     """Channel, yes or no, and the reason."""
-    said = answer(lambda _: ENGINE, asked(line, upgrade, path)).decode()
+    said = answer(lambda _: ENGINE, asked(line, upgrade, path, body)).decode()
     assert said.endswith("\n")
     assert said.count("\n") == 1
     channel, result, reason, *_ = said.split()
@@ -213,3 +213,24 @@ def test_a_refusal_carries_the_words_for_the_client_as_one_token() -> None:
         "next: to allow it, the user starts the sandbox with: --allow evil.test\n"
         "Do not work around it: ask the user.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "host", "body", "expected"),
+    [
+        ("GET", "two.test", "- -", "OK ok"),
+        ("GET", "two.test", "0 -", "OK ok"),
+        ("GET", "two.test", "5 -", "ERR method"),
+        ("GET", "two.test", "0,%205 -", "ERR method"),
+        ("GET", "two.test", "- chunked", "ERR method"),
+        ("HEAD", "two.test", "5 -", "ERR method"),
+        ("POST", "two.test", "5 -", "OK ok"),
+        ("PUT", "two.test", "- chunked", "OK ok"),
+        ("GET", "allowed.test", "5 -", "OK ok"),
+    ],
+)
+def test_where_there_are_rules_a_body_comes_with_a_method_that_has_one(
+    method: str, host: str, body: str, expected: str
+) -> None:
+    """Some servers take the body of a GET for the next request, which nobody has judged."""
+    assert verdict(f"{method} {host} 80 http {host} {host}:80 - plain", body=body) == expected

@@ -125,7 +125,7 @@ def test_the_helpers_line_has_a_field_for_each_header_that_is_looked_through() -
     injector = Injector([SECRET], injections)
     names = headers_read(injections)
     fields = dict.fromkeys(names, "-") | {"Authorization": f"Bearer%20{HELD}"}
-    line = f"7 fd00::1 1 GET {HOST} 443 https {HOST} {HOST}:443 {HOST} - / {' '.join(fields.values())} bumped"
+    line = f"7 fd00::1 1 GET {HOST} 443 https {HOST} {HOST}:443 {HOST} - - - / {' '.join(fields.values())} bumped"
 
     class Everything:
         """An engine that allows it: what is judged here comes after."""

@@ -23,7 +23,7 @@ def line_of(number: int, run: str, method: str = "GET", connection: int | None =
     door = door or ("tls" if method == "CONNECT" else "explicit")
     scheme = "-" if method == "CONNECT" else "http"
     source = number if connection is None else connection
-    return f"{number} fd00::{run} {source} {method} a.test {port} {scheme} a.test - - - / {door}".encode()
+    return f"{number} fd00::{run} {source} {method} a.test {port} {scheme} a.test - - - - - / {door}".encode()
 
 
 def two_runs() -> Turns:
