@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # How often the lock is tried once the time has come and somebody still holds it.
 RETRY_SECONDS = 10.0
+_ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Lifetime:
@@ -47,9 +48,10 @@ class Lifetime:
         """End on TERM and INT. The first process of a container has no default for them."""
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(write)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDS:
             signal.signal(number, lambda *_: None)
-        self._loop.watch(read, READ, lambda _: self._end("it was told to"))
+        # Every signal is noted there: the one by which a rule's time is over too.
+        self._loop.watch(read, READ, lambda _: self._end("it was told to") if was_told(os.read(read, 4096)) else None)
 
     def _try_to_end(self) -> None:
         reap()
@@ -60,6 +62,11 @@ class Lifetime:
         else:
             # Held until this process is gone.
             self._end("nobody needs it")
+
+
+def was_told(noted: bytes) -> bool:
+    """Whether one of these signals, a byte each, tells the gate to end."""
+    return any(number in noted for number in _ENDS)
 
 
 def reap() -> None:

@@ -56,7 +56,7 @@ SENTENCES = {
     Reason.DIRECT_ADDRESS: "no entry of the policy covers this address",
     Reason.SECRET: "a secret was about to be sent to another host than it is for, or not in its header over TLS",
     Reason.DNS: "no entry of the policy covers this name",
-    Reason.LIMIT: "too many connections at once",
+    Reason.LIMIT: "too much at once, or a rule that takes too long with this path",
     Reason.BAD_REQUEST: "the gate does not take a request in this form",
     Failure.UNRESOLVED: "is allowed, but its name does not resolve",
     Failure.UNANSWERED: "is allowed, but does not answer",

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aisb.domain.gather import SourcedHost, SourcedRule
+from aisb.domain.http_rules import parse_rule
 from tests.tools.gate_box import ZONE, GateBox, World, allowing, wait_for
 from tests.tools.gate_client import (
     Heard,
@@ -124,6 +126,20 @@ def said(method: str, target: str, *headers: str, host: str = HOST, body: bytes 
     if body:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_path_made_for_a_rule_is_refused_and_ends_nothing(world: World, system: str, way: Way) -> None:
+    """What a rule takes too long for is refused as often as it is asked; the gate goes on, for other runs too."""
+    rules = (SourcedRule(parse_rule("ALLOW", "GET", "/(a+)+b"), ""),)
+    with GateBox(world, allowing("allowed.test", hosts=[SourcedHost(HOST, rules, "")]), system=system) as gate:
+        assert gate.ready == "ready", gate.log()
+        one, other = gate.open("11111111"), gate.open("22222222")
+        heard = [way(one, said("GET", f"/{'a' * 60}c", "Connection: close")) for _ in range(5)]
+
+        assert [(answer.status, b"takes too long" in answer.data) for answer in heard] == [(403, True)] * 5
+        assert [way(path, said("GET", "/ab", "Connection: close")).status for path in (one, other)] == [200, 200]
+        assert "the gate ends" not in gate.log()
 
 
 def requests(world: World) -> list[tuple[str, str, str]]:

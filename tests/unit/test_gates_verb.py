@@ -188,7 +188,9 @@ def test_of_a_gates_log_the_troubles_are_shown() -> None:
 def asked(runtime: str, *words: str) -> tuple[int, str, str]:
     """What `aisb gate` says there, asked by an ordinary user."""
     environ = {"HOME": runtime, "PATH": os.defpath, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": ROOT}
-    program = "import os, sys; os.getuid = os.geteuid = lambda: 7\n"
+    user = os.getuid() or 7
+    os.chown(f"{runtime}/aisb", user, -1)
+    program = f"import os, sys; os.getuid = os.geteuid = lambda: {user}\n"
     program += "from aisb.effects import state; state._runtime_directory = lambda environ: environ['XDG_RUNTIME_DIR']\n"
     program += "from aisb.cli.main import main; sys.exit(main(['gate', *sys.argv[1:]]))"
     done = subprocess.run(
