@@ -10,14 +10,12 @@ from aisb.cli.output import answer, say
 from aisb.domain.answers import answer_text
 from aisb.domain.layers import Setting
 from aisb.domain.printing import printable
-from aisb.domain.run_record import ended_words
 from aisb.domain.variables import parse_variable, values_of
 from aisb.effects.host import need_host
 from aisb.effects.live import find_run
 from aisb.effects.process import SystemRunner
-from aisb.effects.records import about_of, every_run
 from aisb.effects.sealed import sealed, sealed_by
-from aisb.effects.session import living, owner_of
+from aisb.effects.session import owner_of
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
@@ -116,33 +114,14 @@ def _text(session: Session, name: str) -> str:
     return (read_if_there(f"{session.files}/{name}") or b"").decode("utf-8", "surrogateescape")
 
 
-def ps_verb(*, as_json: bool) -> None:
-    """A line for each run: its id, when it began, what it runs, and its project."""
-    where = directories(os.environ)
-    found = sorted((about_of(session) for session in living(where.runtime)), key=lambda item: item["started"])
-    if as_json:
-        answer(answer_text({"runs": found}))
-    else:
-        shown = [(item["run"], item["started"], item["command"], item["project"] or "-") for item in found]
-        answer(
-            "".join(f"{run}  {began}  {printable(what)}  {printable(project)}\n" for run, began, what, project in shown)
-        )
+def ps_verb(*, everything: bool, as_json: bool) -> None:
+    """A line for each run that goes on, or for every one that is on record."""
+    from aisb.effects.run_list import list_runs
+    from aisb.render.runs import run_lines
 
-
-def ps_all_verb(*, as_json: bool) -> None:
-    """The same with how each ended, for those too that are over."""
-    found = every_run(directories(os.environ))
-    if as_json:
-        answer(answer_text({"runs": found}))
-        return
-    shown = [(item["run"], item["started"], ended_words(item), item["command"], item["project"]) for item in found]
-    width = max((len(ended) for _, _, ended, _, _ in shown), default=0)
-    answer(
-        "".join(
-            f"{run}  {began}  {ended:<{width}}  {printable(what)}  {printable(project or '-')}\n"
-            for run, began, ended, what, project in shown
-        )
-    )
+    found = list_runs(directories(os.environ), everything=everything)
+    lines = run_lines(found, everything=everything)
+    answer(answer_text({"runs": found}) if as_json else "".join(f"{line}\n" for line in lines))
 
 
 def inspect_run_verb(run: str, *, packages: bool) -> None:

@@ -449,10 +449,10 @@ def ps(
     everything: bool = typer.Option(False, "--all", help="those too that have ended, and how, as far as on record"),
     json: bool = _JSON,
 ) -> None:
-    """The runs that go on, the oldest first."""
-    from aisb.cli.runs import ps_all_verb, ps_verb
+    """The runs that go on, the oldest first: for how long, with how much memory, and what each was denied."""
+    from aisb.cli.runs import ps_verb
 
-    (ps_all_verb if everything else ps_verb)(as_json=json)
+    ps_verb(everything=everything, as_json=json)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

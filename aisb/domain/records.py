@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisb.domain.names import PROBED
 from aisb.domain.verdict import CUT_OFF, Reason
 from aisb.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?Z?)?")
 _FORMS = "write: 30m, 2h, 1d, or a time in UTC: 2026-01-31T09:30"
 _NUMBER = (int, float)
+# As the gate writes them (gate/audit.py).
+_DENIED = b'"decision": "deny"'
+_OF_PROBES = tuple(f'"host": "{host}"'.encode() for host in PROBED)
+_CUT_OFF = f'"method": "{CUT_OFF}"'.encode(), f'"reason": "{Reason.LIMIT}"'.encode()
 
 
 class Record(NamedTuple):
@@ -48,6 +55,30 @@ class Record(NamedTuple):
     def is_probe(self) -> bool:
         """Whether this is what each start tries and must not reach: nobody's news."""
         return self.host in PROBED and not self.allowed
+
+
+class Denials(NamedTuple):
+    """How much of a record was denied; where the record was full there was more."""
+
+    number: int
+    is_whole: bool
+
+
+def count_denials(lines: Iterable[bytes]) -> Denials:
+    """
+    As many of these as `read_record` takes for a denial that is somebody's news, and a hundred times as fast.
+
+    A quote in what was asked for is escaped: no text of an agent's is one of these.
+    """
+    number, is_whole = 0, True
+    for line in lines:
+        if _DENIED not in line or any(probe in line for probe in _OF_PROBES):
+            continue
+        if all(part in line for part in _CUT_OFF):
+            is_whole = False
+        elif line.endswith(b"}\n"):
+            number += 1
+    return Denials(number, is_whole)
 
 
 def read_record(line: str | bytes) -> Record | None:

@@ -79,7 +79,7 @@ class Watch:
     def begin(self, process: str) -> None:
         """Watch the group of the sandbox's first process, and the one around it, which has the caps."""
         with contextlib.suppress(OSError):
-            place = _group_of(process)
+            place = group_of(process)
             for group in (place, os.path.dirname(place)) if place else ():
                 self._open(group)
 
@@ -108,7 +108,7 @@ class Watch:
         return tuple(sorted(self._hits))
 
 
-def _group_of(process: str) -> str:
+def group_of(process: str) -> str:
     """The path of the process's control group of version 2, "" where it has none."""
     lines = (read_if_there(f"/proc/{process}/cgroup") or b"").decode("utf-8", "surrogateescape").splitlines()
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::/") and line != "0::/"), "")

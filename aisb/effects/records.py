@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from aisb.effects.state import Directories
 
 AUDIT = "audit.jsonl"
+# It becomes a part of a path.
+_GATE = re.compile(r"[0-9a-z-]{1,64}")
 _PIECE = 1 << 20
+_ABOUT = ("project", "started", "command")
 
 
 class Kept(NamedTuple):
@@ -133,7 +137,14 @@ def _names(directory: str) -> list[str]:
 def about_of(session: Session) -> dict[str, str]:
     """What is remembered of a run that goes on."""
     known = _known_of(session)
-    return {"run": session.run, **{key: str(known.get(key, "")) for key in ("project", "started", "command")}}
+    return {"run": session.run, **{key: str(known.get(key, "")) for key in _ABOUT}}
+
+
+def those_that_go_on(where: Directories) -> list[dict[str, Any]]:
+    """What is remembered of each, the oldest first. Raises Unavailable for what cannot be read."""
+    sessions = living(where.runtime)
+    found = [{"run": session.run, **_seen(_known_of(session)), "state": "running"} for session in sessions]
+    return sorted(found, key=lambda item: str(item["started"]))
 
 
 def published_of(session: Session) -> list[str]:
@@ -167,16 +178,22 @@ def every_run(where: Directories) -> list[dict[str, Any]]:
             found[run] = {"run": run, **_seen(fields), "state": "running" if is_running(fields) else "ended"}
     for session in living(where.runtime):
         # One whose record could not be written at its start.
-        found.setdefault(session.run, {**_seen({}), **about_of(session), "state": "running"})
+        found.setdefault(session.run, {"run": session.run, **_seen(_known_of(session)), "state": "running"})
     return sorted(found.values(), key=lambda item: str(item["started"]))
 
 
 def _seen(fields: Fields) -> dict[str, Any]:
     """What is shown of a record; what it does not say, or one of an older release, is not known."""
-    text = {key: str(fields.get(key) or "") for key in ("project", "started", "command", "ended", "reason")}
-    code = fields.get("exit")
+    text = {key: str(fields.get(key) or "") for key in ("project", "started", "command", "net", "ended", "reason")}
+    numbers = {key: number if type(number := fields.get(key)) is int else None for key in ("exit", "allows")}
     by = fields.get("by")
-    return {**text, "exit": code if type(code) is int else None, "by": by if by in ENDS else UNKNOWN}
+    gate = fields.get("gate")
+    return {
+        **text,
+        **numbers,
+        "by": by if by in ENDS else UNKNOWN,
+        "gate": gate if isinstance(gate, str) and _GATE.fullmatch(gate) else None,
+    }
 
 
 def _recorded(run: str, directory: str, session: Session | None) -> Recorded:

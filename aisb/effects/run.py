@@ -241,7 +241,10 @@ def record_of(job: Job, plan: Plan, run: str) -> RunRecord:
     gate = gate_plan_of(job, plan, run).short if plan.net == "allow" else None
     command = job.service.name if job.service else job.command[0]
     publish = [item.text() for item in job.publish]
-    fields = new_fields(run, job.project, command, image=plan.sandbox_image, net=plan.net, gate=gate, publish=publish)
+    allows = plan.names + plan.addresses + len(plan.host_ports)
+    fields = new_fields(
+        run, job.project, command, image=plan.sandbox_image, net=plan.net, gate=gate, allows=allows, publish=publish
+    )
     return RunRecord(job.directories.state, fields, plan.policy_lines)
 
 

@@ -96,13 +96,15 @@ def new_fields(
     image: str = "",
     net: str = "",
     gate: str | None = None,
+    allows: int = 0,
     publish: Sequence[str] = (),
 ) -> Fields:
     """
     What a record says at a run's start.
 
     `command` is the command's first word: of its arguments each may be a secret. `gate` is the name of its gate, which
-    stands for the policy: runs with the same one share it. `publish` are its ports, as HOST:PORT.
+    stands for the policy: runs with the same one share it. `allows` is how many entries that has, `publish` are its
+    ports, as HOST:PORT.
     """
     return {
         "version": VERSION,
@@ -112,6 +114,7 @@ def new_fields(
         "image": image,
         "net": net,
         "gate": gate,
+        "allows": allows,
         "publish": list(publish),
         "owner": this_process(),
         "started": moment(),

@@ -97,11 +97,15 @@ def answers_schema() -> Schema:
         "allows": number,
         "seconds": number,
     }
-    ended = _record(
-        **dict.fromkeys(("run", "project", "started", "command", "ended", "reason"), text),
+    # null: it could not be told, or there is none.
+    run = _record(
+        **dict.fromkeys(("run", "project", "started", "command", "net", "ended", "reason"), text),
+        **{key: {"type": ["integer", "null"]} for key in ("exit", "allows", "seconds", "memory", "denials")},
         state={"enum": ["running", "ended"]},
-        exit={"type": ["integer", "null"]},
         by={"enum": list(ENDS)},
+        gate={"type": ["string", "null"]},
+        gateListens={"type": ["boolean", "null"]},
+        isRecordFull=yes_or_no,
     )
     images = _record(sandbox=text, gate=text)
     answers = {
@@ -145,8 +149,7 @@ def answers_schema() -> Schema:
         ),
         "policy presets": _record(presets={"type": "object", "additionalProperties": _list(item)}),
         "policy show": _record(policy=texts),
-        "ps": _record(runs=_list(_record(run=text, project=text, started=text, command=text))),
-        "ps --all": _record(runs=_list(ended)),
+        "ps": _record(runs=_list(run)),
         "trust --show": _record(
             project=text,
             trusted=yes_or_no,
@@ -178,6 +181,7 @@ def run_schema() -> Schema:
         image={**text, "description": "the sandbox's, by its tag"},
         net={"enum": [ALLOW, PINNED, NONE, FULL]},
         gate={**maybe, "description": "how its name begins; runs of one policy share it"},
+        allows={"type": "integer", "description": "how many entries its policy has"},
         publish={**_list(text), "description": "its ports on this machine, as HOST:PORT"},
         owner={**text, "description": "aisb's process: its number, its start, the boot"},
         started={**text, "description": "in UTC"},

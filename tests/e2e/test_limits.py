@@ -36,7 +36,7 @@ def test_caps_that_every_host_keeps_hold(lab: Lab) -> None:
 def test_a_command_ends_when_its_time_is_over(lab: Lab) -> None:
     """It is told first, the code is 124 whatever it ends with, and the end says so."""
     text = "aisb --net none --timeout 1s -- sh -c 'trap \"echo told; exit 3\" TERM; sleep 60 & wait'; code=$?"
-    result = lab.run(f"{text}; aisb ps --all | tr -s ' ' | cut -d' ' -f3-6; exit $code")
+    result = lab.run(f"{text}; aisb ps --all | tail -1 | tr -s ' ' | cut -d' ' -f3-5,11; exit $code")
 
     assert (result.code, result.text) == (124, "told\nexit 124 (timeout) sh\n"), result.errors
     assert result.errors.splitlines()[-1] == "aisb: the command was ended: its time was over (--timeout 1s)"

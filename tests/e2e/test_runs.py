@@ -29,6 +29,7 @@ for how in ("SIGKILL", "SIGTERM", "SIGINT"):
     killed[how] = remains(lambda: asleep(7301))
 (listed,) = [item for item in json.loads(aisb("ps", "--json")[1])["runs"] if item["run"] == run]
 (shown,) = [line.split() for line in aisb("ps")[1].splitlines() if line.startswith(run)]
+began = time.monotonic(); aisb("ps"); quick = time.monotonic() - began
 found = dict(
     bytes=aisb("exec", run[:4], "--", "cat", stdin=bytes(range(256)) * 4000)[1] == bytes(range(256)).decode("latin-1") * 4000,
     code=aisb("exec", ".", "--", "sh", "-c", "exit 7")[0], missing=aisb("exec", run, "--", "no-such")[0],
@@ -38,7 +39,8 @@ found = dict(
     given=aisb("exec", run, "--env", "BOTH=exec", "--", "sh", "-c", 'echo "$OF_RUN $BOTH"')[1],
     inspected="s3cret" in subprocess.run(["podman", "inspect", "aisb-run-" + run], capture_output=True, text=True).stdout,
     dropped=[status[name] for name in wanted], spaces=aisb("exec", run, "--", "unshare", "-Urn", "true")[0] != 0,
-    killed=killed, listed=[listed["project"] == here, listed["command"]], shown=shown[2],
+    killed=killed, listed=[listed["project"] == here, listed["command"], listed["seconds"] >= 0, 1 << 20 < listed["memory"] < 1 << 30, listed["net"], listed["denials"]],
+    shown=[word for word in shown[2:-1] if word not in ("kB", "MB")][1:], quick=quick < 5,
     inspected_run=(lambda it: [it["run"] == run, it["project"] == here, it["container"] == s.hello["container"], it["image"] == s.hello["image"],
         it["state"], it["net"], it["gate"], it["cwd"] == here, {"source": here, "target": here, "readOnly": False} in it["mounts"],
         "s3cret" in json.dumps(it)])(json.loads(aisb("inspect", run[:6])[1])),
@@ -58,8 +60,8 @@ def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
     assert session(lab, BESIDE) == {
         "bytes": True, "code": 7, "missing": 127, "nowhere": 2, "not_run": False, "cwd": True, "env": ["s3cret", "aisb-lab"],
         "given": "run\n=s3cret exec\n", "inspected": False, "dropped": dropped,
-        "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve"],
-        "shown": "serve", "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
+        "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve", True, True, "none", None],
+        "shown": ["-", "-", "none", "serve"], "quick": True, "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
         "ended": [[143, "signal"]], "still": False, "left": [],
     }  # fmt: skip
 

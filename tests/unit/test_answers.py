@@ -35,7 +35,6 @@ FORMS = {
     "build": {"build", "build --why"},
     "inspect": {"inspect", "inspect RUN"},
     "logs": {"logs --summary"},
-    "ps": {"ps", "ps --all"},
     "trust": {"trust --show"},
     "update": {"update", "update --check"},
 }
