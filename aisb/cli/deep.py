@@ -31,7 +31,7 @@ from aisb.effects.host import need_host, need_network
 from aisb.effects.inject import prepare
 from aisb.effects.make_plan import make_plan
 from aisb.effects.run import gate_plan_of, run_job
-from aisb.effects.signals import ended_in_order
+from aisb.effects.signals import EndedBySignal, ended_in_order
 from aisb.effects.sources import Sources, user_layers
 from aisb.effects.supervise import EXEC
 from aisb.errors import AisbError
@@ -55,6 +55,9 @@ def try_everything(machine: Machine) -> list[Result]:
     try:
         with ended_in_order(), ground(machine.directories) as place:
             return _tried(machine, place)
+    except EndedBySignal as ended:
+        # What carries the verbs takes it for ^C.
+        raise SystemExit(128 + ended.number) from None
     except AisbError as error:
         return not_started(f"{error.message}; {error.hint}" if error.hint else error.message)
 

@@ -42,8 +42,10 @@ def main(arguments: list[str]) -> int:
         if isinstance(error, Unwritable):
             _forget_what_is_left()
         return _say(error)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as interrupt:
+        from aisb.effects.signals import number_of
+
+        return 128 + number_of(interrupt)
     except BrokenPipeError:
         _forget_what_is_left()
         return 141

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aisb.domain.printing import printable
 from aisb.domain.run_record import AISB, COMMAND, KILLED, MEMORY, NOT_KNOWN, SIGNAL, TIMEOUT, UNKNOWN, VERSION, End
 from aisb.effects.session import is_gone, this_process
+from aisb.effects.signals import ended_in_order, number_of
 from aisb.effects.state import make_private, read_if_there
 from aisb.effects.supervise import EXEC, TIMED_OUT
 from aisb.errors import AisbError
@@ -51,6 +52,11 @@ class RunRecord:
     def text(self) -> str:
         """What is known so far."""
         return record_text(self._fields)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it says how the run ended."""
+        return bool(self._fields["ended"])
 
     def begin(self) -> None:
         """Where it cannot be written now its end is another chance, and the last room on a disk is left to the run."""
@@ -154,19 +160,23 @@ def moment() -> str:
 
 @contextmanager
 def on_record(record: RunRecord) -> Iterator[RunRecord]:
-    """While the block runs, its run is on record; where it fails, as what."""
-    record.begin()
-    try:
-        yield record
-    except AisbError as error:
-        record.end(End(error.exit_code, AISB, error.message))
-        raise
-    except KeyboardInterrupt:
-        record.end(End(128 + signal.SIGINT, SIGNAL, "ended by SIGINT before its command began"))
-        raise
-    except BaseException as error:
-        record.end(End(AisbError.exit_code, AISB, f"a fault of aisb's own: {type(error).__name__}"))
-        raise
+    """While the block runs, its run is on record; where it fails, or a signal ends it, as what."""
+    with ended_in_order():
+        record.begin()
+        try:
+            yield record
+        except AisbError as error:
+            record.end(End(error.exit_code, AISB, error.message))
+            raise
+        except KeyboardInterrupt as interrupt:
+            # One that comes while all is tidied up changes nothing.
+            if not record.is_over:
+                code = 128 + number_of(interrupt)
+                record.end(End(code, SIGNAL, f"ended by {_signal(code)} before its command began"))
+            raise
+        except BaseException as error:
+            record.end(End(AisbError.exit_code, AISB, f"a fault of aisb's own: {type(error).__name__}"))
+            raise
 
 
 def mend(state: str, run: str) -> None:

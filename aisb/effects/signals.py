@@ -64,46 +64,61 @@ def left_to_others() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class EndedBySignal(KeyboardInterrupt):
+    """A signal that ends a run has come, and ends it as ^C does: in order."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def number_of(interrupt: KeyboardInterrupt) -> int:
+    """Which signal it was."""
+    return interrupt.number if isinstance(interrupt, EndedBySignal) else signal.SIGINT
+
+
 @contextlib.contextmanager
 def interrupt_postponed() -> Iterator[None]:
-    """Raise a ^C that comes during the block at its end. Programs that are started in it do not inherit this."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        yield
-        return
-    came = False
+    """
+    Raise a ^C that comes during the block at its end, and so what else ends us in order.
 
-    def note(_number: int, _frame: FrameType | None) -> None:
+    Programs that are started in it do not inherit this.
+    """
+    handlers = {number: signal.getsignal(number) for number in ending()}
+    # One that nobody handles ends us at once, as anywhere else.
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    came = 0
+
+    def note(number: int, _frame: FrameType | None) -> None:
         nonlocal came
-        came = True
+        came = came or number
 
-    signal.signal(signal.SIGINT, note)
+    for number in before:
+        signal.signal(number, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if came:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if came == signal.SIGINT else EndedBySignal(came)
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Have TERM and HUP end the block as ^C does, so that it can tidy up; it raises SystemExit with their code."""
-    told = 0
+    """Have TERM, HUP and QUIT end the block as ^C does, so that it can tidy up: they raise EndedBySignal, once."""
+    told = False
 
     def note(number: int, _frame: FrameType | None) -> None:
         nonlocal told
-        told = number
-        raise KeyboardInterrupt
+        # Another one does not disturb what the first one has begun.
+        if not told:
+            told = True
+            raise EndedBySignal(number)
 
-    awaited = ending() & {signal.SIGTERM, signal.SIGHUP}
-    before = {number: signal.signal(number, note) for number in awaited}
+    before = {number: signal.signal(number, note) for number in ending() - {signal.SIGINT}}
     try:
         yield
-    except KeyboardInterrupt:
-        if told:
-            raise SystemExit(128 + told) from None
-        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -153,6 +153,28 @@ def test_an_interrupt_while_a_gate_is_awaited_leaves_no_gate(lab: Lab) -> None:
         ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
 
 
+AWAITED = rf"""
+aisb --allow allowed.test --gate-idle 83 -- true & aisb=$!
+until [ "$({GATES})" ]; do sleep 0.05; done
+kill -$NAME $aisb; wait $aisb; echo code $?
+{GATES} -a | wc -l; podman ps -aq --filter name=aisb-run | wc -l
+aisb ps --all --json | python3 -c 'import json, sys
+for run in json.load(sys.stdin)["runs"]: print(run["by"], run["reason"])'
+"""
+
+
+@pytest.mark.parametrize("name", ["TERM", "HUP"])
+def test_a_signal_while_a_gate_is_awaited_leaves_no_gate_and_is_on_record(lab: Lab, name: str) -> None:
+    """C57: as ^C does; the record says which signal it was."""
+    assert lab.run(f"{GATES} -a | xargs -r podman rm -f --time 0").code == 0
+    result = lab.run(OWN_RUNTIME + AWAITED, env={"NAME": name, **own_runtime(NEVER_READY)})
+
+    code = 128 + getattr(signal, f"SIG{name}")
+    assert result.text.splitlines() == [
+        f"code {code}", "0", "0", f"signal ended by SIG{name} before its command began",
+    ], result.errors  # fmt: skip
+
+
 def test_an_interrupt_during_the_clean_up_changes_nothing(lab: Lab) -> None:
     """C57: the command's own code, and nothing left; the gate takes its time to close the run."""
     with at_prompt(lab) as shell:

@@ -47,6 +47,7 @@ from aisb.effects.run_record import (
     read_fields,
 )
 from aisb.effects.session import open_session
+from aisb.effects.signals import EndedBySignal
 from aisb.effects.state import Directories
 from aisb.effects.supervise import Outcome
 from aisb.errors import InternalError, Unavailable, Unprotected, UsageError
@@ -95,6 +96,7 @@ def test_a_record_says_from_the_start_on_that_its_end_is_not_known(tmp_path: Pat
         (InternalError("y"), 70, AISB, "y"),
         (KeyError("z"), 70, AISB, "a fault of aisb's own: KeyError"),
         (KeyboardInterrupt(), 130, SIGNAL, "ended by SIGINT before its command began"),
+        (EndedBySignal(signal.SIGHUP), 129, SIGNAL, "ended by SIGHUP before its command began"),
     ],
 )
 def test_a_run_that_does_not_begin_is_on_record_with_the_reason(
@@ -108,6 +110,55 @@ def test_a_run_that_does_not_begin_is_on_record_with_the_reason(
         fail()
     found = read_fields(place(tmp_path))
     assert (found["exit"], found["by"], found["reason"], list(SCHEMA.iter_errors(found))) == (code, by, reason, [])
+
+
+SET_UP = """
+import os, signal, sys
+from aisb.cli import main
+from aisb.domain.run_record import COMMAND, End
+from aisb.effects.run_record import RunRecord, new_fields, on_record
+
+def start(_arguments):
+    record = RunRecord(sys.argv[1], new_fields("0000000a", "/p"))
+    with on_record(record):
+        try:
+            if sys.argv[3]:
+                record.end(End(int(sys.argv[3]), COMMAND, "the command ended"))
+            os.kill(os.getpid(), int(sys.argv[2]))
+            os.write(1, b"went on")
+        finally:
+            # What is tidied up is not disturbed by another one.
+            os.kill(os.getpid(), int(sys.argv[2]) if sys.argv[2] != "2" else signal.SIGTERM)
+            os.write(1, b"tidy")
+
+main._dispatch = start
+sys.exit(main.main([]))
+"""
+
+
+def signalled(path: Path, number: int, ended: str = "") -> tuple[int, str, dict[str, Any]]:
+    """A start to which a signal comes; its code, what it said, and its record."""
+    done = subprocess.run(
+        [sys.executable, "-c", SET_UP, f"{path}/state", str(number), ended], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, read_fields(place(path))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_before_the_command_is_on_record_by_its_name(tmp_path: Path, number: signal.Signals) -> None:
+    """C57: what was begun is tidied up, as after ^C, and the code is the signal's."""
+    code, said, found = signalled(tmp_path, number)
+
+    assert (code, said) == (128 + number, "tidy")
+    assert (found["exit"], found["by"], found["reason"]) == (
+        128 + number, SIGNAL, f"ended by {number.name} before its command began",
+    )  # fmt: skip
+
+
+def test_a_signal_that_comes_after_the_end_leaves_on_record_how_it_ended(tmp_path: Path) -> None:
+    _, _, found = signalled(tmp_path, signal.SIGTERM, "3")
+
+    assert (found["exit"], found["by"], found["reason"]) == (3, COMMAND, "the command ended")
 
 
 ENDINGS = {
