@@ -261,7 +261,8 @@ def _run(
         for line in () if request.has("quiet") else _more_lines(job, shield, unkept, notes):
             say(line)
 
-    job = job._replace(service=hooks.service, on_begin=hooks.on_begin)
+    logs = () if shop.logs is None else shop.logs
+    job = job._replace(service=hooks.service, on_begin=hooks.on_begin, build_logs=logs)
     try:
         ended = _run_with_images(job, plan, question, shop, on_ready)
     except Unavailable:
@@ -561,6 +562,7 @@ def shop_of(request: Request, host: Host, where: Directories, runner: Runner) ->
         time.time(),
         freshness=parse_freshness(os.environ),
         may_fetch=request.may_fetch,
+        logs=[],
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections import deque
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,23 +20,29 @@ if TYPE_CHECKING:
 
 _KEPT_LOGS = 20
 _SHOWN_LINES = 20
+# A step that says the same for an hour is not to fill the disk; what it says last is in the log all the same.
+LARGEST_LOG = 4 * 1024 * 1024
+_LONGEST_LINE = 4096
+_CUT = "... the log is full here; its last lines:"
+_OF_IMAGE = re.compile(r".*-aisb-(?P<image>[a-z]+)-[0-9a-f]+-[0-9]+\.log")
 # What podman and our own script say to each other; whoever reads why a build failed needs none of it.
 _INTERNAL = ("STEP ", "--> ", "aisb-step: ", "aisb-fail: ", "Error: building at STEP ", "$ ")
 
 
 class BuildLog:
-    """The whole output of a build in a file, its end in memory, and its steps told to the report."""
+    """The output of a build in a file, up to a bound, its end in memory, and its steps told to the report."""
 
-    def __init__(self, report: Report, path: str) -> None:
+    def __init__(self, report: Report, path: str, largest: int = LARGEST_LOG) -> None:
         self.path = path
+        self._left = largest
+        self._unwritten: deque[str] = deque(maxlen=_SHOWN_LINES)
         self.tail: deque[str] = deque(maxlen=_SHOWN_LINES)
         self.cause = ""
         self._report = report
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  closed by `build_log`
 
     def line(self, text: str) -> None:
-        self._file.write(f"{text}\n")
-        self._file.flush()
+        self._write(text)
         if not text.startswith(_INTERNAL):
             self.tail.append(text)
         kind, _, rest = text.partition(": ")
@@ -44,7 +52,17 @@ class BuildLog:
             self.cause = self.cause or rest
         self._report.tick()
 
+    def _write(self, text: str) -> None:
+        self._left -= len(text) + 1
+        if self._left < 0:
+            self._unwritten.append(text[:_LONGEST_LINE])
+            return
+        self._file.write(f"{text}\n")
+        self._file.flush()
+
     def close(self) -> None:
+        if self._unwritten:
+            self._file.writelines(f"{text}\n" for text in (_CUT, *self._unwritten))
         self._file.close()
 
 
@@ -60,3 +78,22 @@ def build_log(shop: Workshop, image: str) -> Iterator[BuildLog]:
         yield log
     finally:
         log.close()
+        if shop.logs is not None:
+            shop.logs.append(log.path)
+
+
+def add_build_log(path: str, directory: str) -> None:
+    """
+    Have a build's log lie in this directory too, under the name of its image.
+
+    Where it can be, it is the same file, and takes no room of its own; it stays when the other place is made free.
+    """
+    named = _OF_IMAGE.fullmatch(os.path.basename(path))
+    target = f"{directory}/build-{named['image'] if named else 'image'}.log"
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system on which a file has one name.
+        shutil.copyfile(path, target)

@@ -64,7 +64,7 @@ from aisb.render.gate import NETWORKS, GateView, gate_argv
 from aisb.render.identity import environment_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from aisb.domain.limits import Limit
     from aisb.domain.publish import Published
@@ -139,6 +139,8 @@ class Job(NamedTuple):
     on_begin: Callable[[str], None] | None = None
     # How long the records of runs are kept.
     keep: Keep = Keep()
+    # Of the images that were built for this run.
+    build_logs: Sequence[str] = ()
 
 
 class Ended(NamedTuple):
@@ -245,7 +247,7 @@ def record_of(job: Job, plan: Plan, run: str) -> RunRecord:
     fields = new_fields(
         run, job.project, command, image=plan.sandbox_image, net=plan.net, gate=gate, allows=allows, publish=publish
     )
-    return RunRecord(job.directories.state, fields, plan.policy_lines)
+    return RunRecord(job.directories.state, fields, plan.policy_lines, job.build_logs)
 
 
 @contextlib.contextmanager

@@ -34,17 +34,19 @@ FILES = "files"
 _LONGEST_REASON = 2000
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL)
 
+
 Fields = dict[str, Any]
 
 
 class RunRecord:
     """The record of one run: where it is, and what is in it so far."""
 
-    def __init__(self, state: str, fields: Fields, policy: str = "") -> None:
+    def __init__(self, state: str, fields: Fields, policy: str = "", build_logs: Sequence[str] = ()) -> None:
         self.run = str(fields["run"])
         self._directory = f"{state}/runs/{self.run}"
         self._fields = fields
         self._policy = policy
+        self._build_logs = build_logs
         # Why it could not be written, "" where it was.
         self.fault = ""
 
@@ -64,6 +66,7 @@ class RunRecord:
             make_private(self._directory)
             self._write()
             _replace(f"{self._directory}/{POLICY}", self._policy)
+            self._add_build_logs()
         except OSError:
             for remove, path in ((os.unlink, f"{self._directory}/{ABOUT}"), (os.rmdir, self._directory)):
                 with suppress(OSError):
@@ -89,6 +92,15 @@ class RunRecord:
             self._write()
         except OSError as error:
             self.fault = self.fault or f"the record of run {self.run} is lost: {error}"
+
+    def _add_build_logs(self) -> None:
+        """Under the names of their images. One that is gone by now costs nothing else of the record."""
+        for path in self._build_logs:
+            # Few runs build anything.
+            from aisb.effects.build_log import add_build_log
+
+            with suppress(OSError):
+                add_build_log(path, self._directory)
 
     def _write(self) -> None:
         _replace(f"{self._directory}/{ABOUT}", self.text)

@@ -30,7 +30,7 @@ class Workshop(NamedTuple):
     The world as a build sees it. `environ` is the user's: proxies and npm's settings are read from it.
 
     `now` is the time that a record gets and is judged by, in seconds since 1970. Unless it `may_fetch`, a registry is
-    not asked and nothing is built.
+    not asked and nothing is built. `logs` gets the path of each build's log, where somebody wants to know.
     """
 
     podman: str
@@ -42,6 +42,7 @@ class Workshop(NamedTuple):
     search_path: str = SAFE_PATH
     freshness: Freshness = Freshness()
     may_fetch: bool = True
+    logs: list[str] | None = None
 
     @property
     def proxies(self) -> dict[str, str]:

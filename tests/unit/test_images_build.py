@@ -16,6 +16,7 @@ from aisb.domain.images import ImageSpec
 from aisb.domain.layers import Setting
 from aisb.domain.wanted import Wanted
 from aisb.effects.build import BuildRequest, build_images, same_build
+from aisb.effects.build_log import BuildLog
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.lending import lend, read_lent
 from aisb.effects.make_plan import need_images
@@ -23,6 +24,7 @@ from aisb.effects.own_folder import own_folder
 from aisb.effects.pins import write_base_pin, write_node_pin
 from aisb.effects.plan import Question, forget_image, note_images
 from aisb.effects.process import Finished
+from aisb.effects.progress import Silence
 from aisb.effects.workshop import alone, sha256_of
 from aisb.errors import CommandError, Unavailable, UsageError
 from aisb.render.images import image_names
@@ -248,6 +250,35 @@ def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
 
     names = sorted(os.listdir(folder))
     assert (len(names), names[0]) == (20, "20200101T000011Z-x.log")
+
+
+def test_a_log_is_bounded_and_ends_with_what_was_said_last(tmp_path: Path) -> None:
+    """A step that never stops talking costs no more of the disk; why it failed is there all the same."""
+    log = BuildLog(Silence(), f"{tmp_path}/log", largest=100)
+    for number in range(1000):
+        log.line(f"line {number:04}")
+    log.line("x" * 100_000)
+    log.close()
+
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines == [
+        *(f"line {number:04}" for number in range(10)),
+        "... the log is full here; its last lines:",
+        *(f"line {number:04}" for number in range(981, 1000)),
+        "x" * 4096,
+    ]
+
+
+def test_who_wants_to_know_is_told_where_the_log_of_a_build_is(tmp_path: Path) -> None:
+    """Of one that failed too."""
+    shop = make_shop(tmp_path, Podman(NO, YES, INSPECTED, NO, said("", code=1)))._replace(logs=[])
+    prepare(shop)
+
+    with pytest.raises(Unavailable):
+        build_images(BuildRequest(SPEC), shop)
+
+    (name,) = os.listdir(tmp_path / "state" / "builds")
+    assert shop.logs == [f"{tmp_path}/state/builds/{name}"]
 
 
 def test_inputs_are_known_once_both_pins_are(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from aisb.domain.run_record import (
 from aisb.effects.make_plan import read_policy
 from aisb.effects.plan import Question
 from aisb.effects.records import every_run
+from aisb.effects.retention import forget_old
 from aisb.effects.run_record import (
     ABOUT,
     POLICY,
@@ -226,6 +227,34 @@ def test_a_record_that_cannot_be_written_costs_no_run(tmp_path: Path) -> None:
     record = begun(tmp_path)
     record.end(End(0, COMMAND, ""))
     assert (bool(record.fault), (tmp_path / "mine").read_text()) == (True, "mine")
+
+
+def test_the_logs_of_what_was_built_for_a_run_are_in_its_record(tmp_path: Path) -> None:
+    """They are the same files, stay when their first place is made free, and go when the record is forgotten."""
+    builds = tmp_path / "state/builds"
+    builds.mkdir(parents=True)
+    names = [f"20260301T110000Z-aisb-{image}-0123abcd-77.log" for image in ("gate", "sandbox")]
+    for name in names:
+        (builds / name).write_text(name)
+    gone = f"{builds}/20260301T110000Z-aisb-other-0-1.log"
+    fields = new_fields("0000000a", "/p")
+    with on_record(
+        RunRecord(f"{tmp_path}/state", fields, "", [*(f"{builds}/{name}" for name in names), gone])
+    ) as record:
+        record.end(End(0, COMMAND, ""))
+    same = [os.stat(builds / name).st_ino for name in names]
+    for name in names:
+        (builds / name).unlink()
+
+    found = Path(place(tmp_path))
+    assert sorted(os.listdir(found)) == ["build-gate.log", "build-sandbox.log", POLICY, ABOUT]
+    assert [(found / f"build-{image}.log").read_text() for image in ("gate", "sandbox")] == names
+    assert [(found / f"build-{image}.log").stat().st_ino for image in ("gate", "sandbox")] == same
+    begun(tmp_path, "0000000b").end(End(0, COMMAND, ""))
+    for path in found.iterdir():
+        os.utime(path, (1, 1))
+    forget_old(f"{tmp_path}/state", Keep(1, 0))
+    assert not found.exists()
 
 
 def test_what_cannot_be_written_whole_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
