@@ -23,6 +23,7 @@ from aisb.domain.limits import BUILT_IN_CAPS, Limit
 from aisb.effects.cgroups import ROOT, SYSTEMD, unenforced
 from aisb.effects.host import (
     name_servers,
+    namespace_fix,
     need_network,
     need_ordinary_user,
     need_own_home,
@@ -158,7 +159,7 @@ def _user_namespace(machine: Machine) -> Finding:
     if said.code != 0:
         return _fail(
             f"no user namespace can be made: {_last_line(said.stderr) or f'podman unshare exited {said.code}'}",
-            _namespace_fix(machine),
+            namespace_fix(machine.root) or "see what it says: podman unshare true",
         )
     lengths = [int(words[2]) for words in map(bytes.split, said.stdout.splitlines()) if len(words) == 3]
     if sum(lengths) < _LEAST_IDS:
@@ -167,16 +168,6 @@ def _user_namespace(machine: Machine) -> Finding:
             "podman system migrate",
         )
     return _ok(f"podman's has {sum(lengths)} ids")
-
-
-def _namespace_fix(machine: Machine) -> str:
-    if machine.read("/proc/sys/kernel/unprivileged_userns_clone").strip() == "0":
-        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
-    if machine.read("/proc/sys/user/max_user_namespaces").strip() == "0":
-        return "sudo sysctl -w user.max_user_namespaces=15000"
-    if machine.read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1":
-        return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    return "see what it says: podman unshare true"
 
 
 def _pause(machine: Machine) -> Finding:

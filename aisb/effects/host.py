@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.printing import shell_word
-from aisb.effects.process import SAFE_PATH, Command, Runner, run_ok
+from aisb.effects.process import SAFE_PATH, Command, Runner
 from aisb.effects.state import make_private, read_if_there, write_whole
 from aisb.errors import Unavailable
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 OLDEST = (4, 3)
 PASTA_SINCE = (4, 4)
 _PROBE_SECONDS = 30
+# Which setting leaves an ordinary user without a user namespace, at which value, and what opens it.
+_CLOSED_BY = (
+    ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
+    # Ubuntu's, from 23.10 on.
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
+)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -151,9 +158,9 @@ def _remembered(path: str, stamp: list[str]) -> Host | None:
         return None
 
 
-def ask_podman(podman: str, runner: Runner, search_path: str = SAFE_PATH) -> Host:
+def ask_podman(podman: str, runner: Runner, search_path: str = SAFE_PATH, root: str = "") -> Host:
     """
-    Ask podman about itself; the networks that it can have are programs of `search_path`.
+    Ask podman about itself; the networks that it can have are programs of `search_path`. /proc is below `root`.
 
     Raises Unavailable with the cause and the fix.
     """
@@ -168,8 +175,23 @@ def ask_podman(podman: str, runner: Runner, search_path: str = SAFE_PATH) -> Hos
     if version < OLDEST:
         raise Unavailable(f"podman {version[0]}.{version[1]} is too old", hint="install podman 4.3 or newer")
     command = Command(argv=(podman, "info", "--format", "{{json .}}"), timeout_seconds=_PROBE_SECONDS)
-    driver, manager = _parse_info(run_ok(runner, command).stdout)
+    told = runner.run(command)
+    if told.code != 0:
+        # It makes its user namespace before it says anything at all.
+        lines = told.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1] if lines else f"podman info exited {told.code}"
+        hint = namespace_fix(root) or f"see what it says: {shell_word(podman)} info"
+        raise Unavailable(f"podman does not work here: {why}", hint=hint)
+    driver, manager = _parse_info(told.stdout)
     return Host(podman, version, driver, _gate_network(version, search_path), manager)
+
+
+def namespace_fix(root: str = "") -> str:
+    """What lets an ordinary user make a user namespace, where a setting of this machine says no; "" where none does."""
+    for path, closed, fix in _CLOSED_BY:
+        if (read_if_there(f"{root}/proc/sys/{path}") or b"").decode("ascii", "replace").strip() == closed:
+            return f"sudo sysctl -w {fix}"
+    return ""
 
 
 def _parse_info(output: bytes) -> tuple[str, str]:

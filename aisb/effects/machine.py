@@ -60,7 +60,7 @@ class Machine:
     @cached_property
     def host(self) -> Host:
         """What podman says of itself, as a run asks it."""
-        return ask_podman(self.podman, self.runner, self.search_path)
+        return ask_podman(self.podman, self.runner, self.search_path, self.root)
 
     @cached_property
     def info(self) -> dict[str, Any]:

@@ -141,6 +141,33 @@ def test_what_podman_says_on_stderr_does_not_disturb(lab: Lab) -> None:
     assert set(ended.stderr.splitlines()) == {"WARN[0000] The cgroupv2 manager is set to systemd"}
 
 
+# What Ubuntu's podman says where AppArmor keeps an ordinary user from user namespaces.
+RESTRICTED = """#!/bin/sh
+[ "$1" != --version ] || exec /usr/bin/podman "$@"
+touch ~/project/asked-$1
+echo 'ERRO[0000] running `/usr/bin/newuidmap 4711 0 1000 1`: newuidmap: write to uid_map failed: Operation not permitted' >&2
+echo 'Error: cannot set up namespace using "/usr/bin/newuidmap": exit status 1' >&2
+exit 125
+"""
+
+
+def test_a_machine_that_gives_nobody_a_user_namespace_runs_nothing(lab: Lab) -> None:
+    """C34: under each mode of the network: podman's own words and what to look at, and it is asked for nothing else."""
+    modes = (("--net=none",), ("--net=full",), ("--allow=a.test",))
+    cases = [
+        Case(("sh", "-c", FIRST, "sh", "-q", *flags, "--", "touch", "/project/ran"), {"first/podman": RESTRICTED})
+        for flags in modes
+    ]
+
+    ended = run_cases(lab, cases)
+
+    words = 'aisb: podman does not work here: Error: cannot set up namespace using "/usr/bin/newuidmap": exit status 1'
+    assert [(item.code, item.stdout, item.stderr.splitlines()[0], item.new) for item in ended] == [
+        (69, "", words, ["asked-info"])
+    ] * len(modes)
+    assert all(item.stderr.splitlines()[1].startswith("aisb:   s") for item in ended)
+
+
 HURRIED = """
 import sys
 from aisb.cli import main

@@ -55,12 +55,34 @@ def test_a_podman_that_is_new_enough(version: str, parsed: tuple[int, int]) -> N
         pytest.param([said("podman version 5.4.2"), said(info(rootless=False))], "does not run rootless", id="rootful"),
         pytest.param([said("podman version 5.4.2"), said("{}")], "that aisb cannot read", id="no such fields"),
         pytest.param([said("podman version 5.4.2"), said("nope")], "that aisb cannot read", id="no JSON"),
-        pytest.param([said("podman version 5.4.2"), Finished(code=125)], "podman info .* exited 125", id="in trouble"),
+        pytest.param(
+            [said("podman version 5.4.2"), Finished(code=125)],
+            "does not work here: podman info exited 125",
+            id="in trouble",
+        ),
     ],
 )
 def test_a_podman_that_is_no_use_is_named_with_its_fault(answers: list[Finished], message: str) -> None:
     with pytest.raises(Unavailable, match=message):
         ask_podman("/usr/bin/podman", FakeRunner(*answers))
+
+
+def test_a_machine_that_gives_nobody_a_user_namespace_is_recognised(tmp_path: Path) -> None:
+    """As AppArmor does on Ubuntu: what it says, and the one setting that mends it. Nothing else is tried. (C34)"""
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
+    told = Finished(125, b"", b"ERRO[0000] running newuidmap\nError: cannot set up namespace: Permission denied\n")
+    runner = FakeRunner(said("podman version 5.4.2"), told)
+
+    with pytest.raises(Unavailable) as caught:
+        ask_podman("/usr/bin/podman", runner, root=str(tmp_path))
+
+    assert (caught.value.message, caught.value.hint, caught.value.exit_code) == (
+        "podman does not work here: Error: cannot set up namespace: Permission denied",
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        69,
+    )
+    assert len(runner.argvs) == 2
 
 
 def test_no_podman_on_the_path(tmp_path: os.PathLike[str]) -> None:
