@@ -36,6 +36,7 @@ from aisb.effects.situation import (
     deciding_directories,
     found_around,
     look_around,
+    named_path,
     need_plan,
     pi_directory,
     read_fragment,
@@ -222,7 +223,7 @@ def _run(
     variables, secrets = _with_injections(request, given)
     pi_files = host_pi(request, project)
     login = read_login(request, os.environb)
-    named = os.path.abspath(request.project) if request.project else ""
+    named = named_path(request.project or "", project, os.environ)
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     who = "the sandbox" if request.wanted.no_gate else "the gate"
     network = need_network(host, who) if request.wanted.net != "none" else ""

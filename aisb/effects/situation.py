@@ -62,6 +62,19 @@ def resolve_project(directory: str | None, environ: Mapping[str, str], own: Dire
     return check_project(path, home=os.path.realpath(environ["HOME"]), own=deciding_directories(environ, own))
 
 
+def named_path(directory: str, project: str, environ: Mapping[str, str]) -> str:
+    """
+    The project as its user calls it, whose links may be others than the project's path has; "" without one.
+
+    A shell that came there by a link remembers that. It counts for what is shown, and where it leads to the project.
+    """
+    if not directory:
+        return ""
+    by_shell = os.path.normpath(os.path.join(environ.get("PWD", ""), directory))
+    leads_there = os.path.isabs(by_shell) and os.path.realpath(by_shell) == project
+    return by_shell if leads_there else os.path.abspath(directory)
+
+
 def need_directory(path: str) -> None:
     """Raises UsageError for a project that is no directory."""
     if not os.path.isdir(path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.wanted import Wanted
-from aisb.effects.situation import deciding_directories, look_around, resolve_project, whole_path
+from aisb.effects.situation import deciding_directories, look_around, named_path, resolve_project, whole_path
 from aisb.effects.sources import Sources
 from aisb.effects.state import Directories
 from aisb.errors import Untrusted, UsageError
@@ -50,6 +50,50 @@ def test_a_link_where_others_can_write_is_no_project(tmp_path: Path, mode: int, 
         f"--project {link}{end} is a link in {tmp_path}/place, where others can write",
         f"write: --project {tmp_path}/real",
     )
+
+
+@pytest.mark.parametrize("way", ["place/link", "place/to-link", "place/./link/."])
+def test_a_project_by_links_is_what_they_lead_to_and_is_shown_as_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Mount, trust and lock are all of the one path, whether a flag has the link or the shell came by it. (C27)"""
+    _, environ = world(tmp_path)
+    (tmp_path / "place/to-link").symlink_to("link")
+    (tmp_path / "place").chmod(0o755)
+    by_flag = f"{tmp_path}/{way}"
+    shown = os.path.normpath(by_flag)
+
+    project = resolve_project(by_flag, environ, OWN)
+    monkeypatch.chdir(by_flag)
+    there = resolve_project(".", environ, OWN)
+
+    assert (project, there) == (f"{tmp_path}/real", f"{tmp_path}/real")
+    assert named_path(by_flag, project, environ) == shown
+    assert named_path(".", there, environ | {"PWD": by_flag}) == shown
+
+
+def test_what_a_shell_says_of_its_directory_counts_only_where_it_leads_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C27: a variable moves no project, and shows none that is not meant."""
+    link, environ = world(tmp_path)
+    monkeypatch.chdir(tmp_path / "home")
+    real = f"{tmp_path}/home"
+
+    for pwd in (link, "place/link", "", "/nowhere"):
+        assert named_path(".", real, environ | {"PWD": pwd}) == real
+    assert named_path("", "", environ) == ""
+
+
+def test_links_that_lead_in_a_circle_are_no_project(tmp_path: Path) -> None:
+    """C27: an error, at once."""
+    _, environ = world(tmp_path)
+    (tmp_path / "place").chmod(0o755)
+    (tmp_path / "place/a").symlink_to("b")
+    (tmp_path / "place/b").symlink_to("a")
+
+    with pytest.raises(UsageError, match="is not a directory"):
+        resolve_project(f"{tmp_path}/place/a", environ, OWN)
 
 
 def test_a_link_where_only_the_user_writes_leads_to_the_project(tmp_path: Path) -> None:
