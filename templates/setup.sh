@@ -84,9 +84,18 @@ apt() {
 # shellcheck disable=SC2016  # apt's own variable
 has_sources() { [ -n "$(apt indextargets --format '$(URI)')" ]; }
 
+# apt tries again where a download fails, and not where a list and its index do not agree: those of a mirror that is
+# just being renewed, or of a proxy that still has an old one.
+update_lists() {
+    apt update && return 0
+    say "apt could not read its package lists; trying once more"
+    sleep 5
+    apt update
+}
+
 read_lists() {
     configure_apt
-    if ! apt update; then
+    if ! update_lists; then
         # The host's mirror may have another release only, or another architecture.
         sed -i '/^Dir::Etc::Source/d' "$scratch/apt.conf"
         { [ -d "$scratch/sources" ] && has_sources; } || fail "apt could not read its package lists"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import threading
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +69,90 @@ def test_a_package_is_its_name_and_no_expression(tmp_path: Path) -> None:
 
     found = ["libfoo.", "libfoo.+", "libfoo?", "libfoo1 libfoo1", "libfoo++ libfoo++"]
     assert (done.stdout.splitlines(), done.stderr) == (found, "")
+
+
+class Mirror(BaseHTTPRequestHandler):
+    """A package archive, or a proxy before it, that has the list of before as often as its server says."""
+
+    protocol_version = "HTTP/1.1"
+    server: MirrorServer
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        body = self.server.file(name)
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+class MirrorServer(ThreadingHTTPServer):
+    """On the loopback; `stale` is how often it has an old list, `asked` what was asked for."""
+
+    def __init__(self, stale: int) -> None:
+        super().__init__(("127.0.0.1", 0), Mirror)
+        self.stale = stale
+        self.asked: list[str] = []
+
+    def file(self, name: str) -> bytes:
+        self.asked.append(name)
+        new, old = (
+            f"Package: x\nVersion: {n}\nArchitecture: all\nFilename: ./x\nSize: 1\n\n".encode() for n in (2, 10)
+        )
+        found = old if self.asked.count("Packages") <= self.stale else new
+        index = f"Date: Sun, 01 Mar 2026 00:00:00 UTC\nSHA256:\n {sha256(new).hexdigest()} {len(new)} Packages\n"
+        return {"Packages": found, "Release": index.encode()}.get(name, b"")
+
+
+LISTS = r"""
+mkdir -p "$scratch/state/lists/partial" "$scratch/cache/archives/partial"
+: >"$scratch/status"
+printf 'deb [trusted=yes] %s ./\n' "$mirror" >"$scratch/list"
+host_sources() {
+    printf 'Dir::Etc::SourceList "%s/list";\nDir::Etc::SourceParts "/dev/null";\nAPT::Sandbox::User "root";\n' "$scratch"
+    printf 'Dir::State "%s/state";\nDir::Cache "%s/cache";\nDir::State::status "%s/status";\n' "$scratch" "$scratch" "$scratch"
+}
+sleep() { :; }
+{ read_lists && apt-cache --config-file="$scratch/apt.conf" madison x; } 2>&1 | sed -n '/^aisb-/p; s/ *x | *\([0-9]*\) .*/x \1/p'
+"""
+
+
+@pytest.mark.parametrize(
+    ("stale", "said"),
+    [
+        (0, ["x 2"]),
+        (1, ["aisb-step: apt could not read its package lists; trying once more", "x 2"]),
+        (
+            2,
+            [
+                "aisb-step: apt could not read its package lists; trying once more",
+                "aisb-fail: apt could not read its package lists",
+            ],
+        ),
+    ],
+    ids=["fresh", "stale once", "stale"],
+)
+def test_a_list_that_does_not_go_with_its_index_is_asked_for_once_more(
+    tmp_path: Path, stale: int, said: list[str]
+) -> None:
+    """apt itself does that for no such list. By the proxy that the host has, as every step. (B31)"""
+    with MirrorServer(stale) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        functions = ("say", "fail", "configure_apt", "apt", "has_sources", "update_lists", "read_lists")
+        script = "\n".join([f"scratch={tmp_path}; secrets={tmp_path}; mirror=$1", *map(_function, functions), LISTS])
+        environ = {"PATH": os.defpath, "http_proxy": f"http://127.0.0.1:{server.server_port}"}
+
+        done = subprocess.run(
+            ["sh", "-eu", "-c", script, "sh", "http://packages.test/"],
+            capture_output=True, text=True, check=False, env=environ,
+        )  # fmt: skip
+        server.shutdown()
+
+    assert (done.stdout.splitlines(), done.stderr) == (said, "")
+    assert server.asked.count("Packages") == min(stale, 1) + 1
 
 
 def test_an_archive_with_another_hash_stops_the_step(tmp_path: object) -> None:
@@ -151,6 +239,6 @@ def test_what_is_newer_is_told_in_marked_lines(lists: str, packages: list[str]) 
 def _function(name: str) -> str:
     """One function of the script."""
     with open(SETUP, encoding="utf-8") as file:
-        match = re.search(rf"^{name}\(\) \{{\n.*?^\}}\n", file.read(), flags=re.MULTILINE | re.DOTALL)
+        match = re.search(rf"^{name}\(\) \{{(?:\n.*?^| [^\n]* )\}}\n", file.read(), flags=re.MULTILINE | re.DOTALL)
     assert match is not None
     return match[0]

@@ -392,7 +392,7 @@ def test_a_registry_is_asked_with_the_users_certificates_and_credentials(tmp_pat
 
 
 def test_proxies_reach_a_build_by_its_environment_alone(tmp_path: Path) -> None:
-    """Both spellings; nothing else of the user's variables."""
+    """Both spellings; nothing else of the user's variables. podman keeps them out of the image. (B31)"""
     environ = {"https_proxy": "http://user:secret@proxy.example:1", "NO_PROXY": "a.example", "AI_API_TOKEN": "x"}
 
     assert make_shop(tmp_path, environ=environ).proxies == {
