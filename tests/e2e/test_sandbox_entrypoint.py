@@ -99,7 +99,7 @@ def with_image(image: str, flags: str, programs: Mapping[str, str | None]) -> Ca
 
 
 def test_where_a_program_in_the_image_is_broken_nothing_runs(lab: Lab) -> None:
-    """A53, A54: nft, ip or setpriv fails, is not there, does half of it, or does nothing and says that it did."""
+    """A53, A54, C37: nft, ip or setpriv fails, is not there, does half of it, or does nothing and says that it did."""
     made = lab.run(MAKE_FAULTY_IMAGE, timeout=300)
     assert made.code == 0, made.errors
     image = made.text.split()[-1]

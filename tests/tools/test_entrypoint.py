@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.render.sandbox import ruleset
 from tests.tools.box import (
     CAPABILITIES,
     ENTRYPOINT_ENVIRONMENT,
@@ -409,6 +410,37 @@ def test_what_is_not_as_it_has_to_be_is_77_before_the_command(
     assert len(refusals) == 1
     assert reason in refusals[0]
     assert "exec" not in ended.phases
+
+
+# What a kernel without that piece of the ruleset says of it, it says of a chain that is not there as well.
+MISSING = "jump not_there"
+NO_RULES = 'refuse "the network rules could not be loaded"'
+THEN_LIST = ("entrypoint", NO_RULES, f"{{ echo in force: >&2; /usr/sbin/nft list ruleset >&2; {NO_RULES}; }}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "piece"),
+    [
+        ("allow", "redirect to :3130"),
+        ("allow", "reject with icmpx admin-prohibited"),
+        ("none", "meta l4proto tcp reject with tcp reset"),
+        ("full", "reject with icmpx admin-prohibited"),
+    ],
+    ids=["redirect", "reject", "no network", "full network"],
+)
+def test_a_kernel_without_a_piece_of_the_ruleset_loads_none_of_it_and_the_piece_is_named(
+    gate: str, mode: str, piece: str
+) -> None:
+    """77, with nft's own line for the rule that could not be; all of the rules are in force, or none. (C37)"""
+    text = ruleset(mode)
+    assert piece in text
+    files = {"sandbox.nft": text.replace(piece, MISSING)}
+
+    ended = run_box(Box(command=TELL, gate=gate, mode=mode, files=files, replaced=(THEN_LIST,)))
+
+    assert (ended.code, ended.stdout, ended.phases[-1]) == (77, b"", "refused the network rules could not be loaded")
+    said, _, in_force = ended.stderr.partition("in force:\n")
+    assert ("No such file or directory" in said, MISSING in said, in_force) == (True, True, "")
 
 
 def test_a_refusal_that_cannot_be_reported_is_one_all_the_same(gate: str) -> None:
