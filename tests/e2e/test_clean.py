@@ -77,6 +77,7 @@ def test_older_images_and_what_a_killed_run_left_go(lab: Lab) -> None:
 
 
 def test_all_images_and_homes_go_but_what_is_in_use_and_what_is_not_ours(lab: Lab) -> None:
+    """C55."""
     said, left = cleaned(lab, "--all --volumes")
 
     images = {f"localhost/aisb-sandbox:{number}" for number in (2, 3, 4)}
@@ -86,6 +87,7 @@ def test_all_images_and_homes_go_but_what_is_in_use_and_what_is_not_ours(lab: La
 
 
 def test_a_pattern_chooses_homes_and_nothing_else(lab: Lab) -> None:
+    """C55."""
     said, left = cleaned(lab, "--volume 'postgres*'", "--volume '*a-0*'")
 
     none = "aisb: no home that is not in use has a name like 'postgres*'; all of them: aisb clean --volumes --dry-run"

@@ -61,7 +61,7 @@ REFUSED = {
 
 
 def test_where_runs_work_nothing_is_red(lab: Lab) -> None:
-    """What this host cannot cap is a warning, and counts with --strict."""
+    """What this host cannot cap is a warning, and counts with --strict. (C66)"""
     lines, strict = run_cases(
         lab, [Case(("aisb", "doctor")), Case(("sh", "-c", "aisb doctor --strict --json; echo $?"))]
     )
@@ -73,6 +73,7 @@ def test_where_runs_work_nothing_is_red(lab: Lab) -> None:
 
 
 def test_what_a_run_refuses_is_red(lab: Lab) -> None:
+    """C66: a check is of the same mind as a run."""
     ended = dict(zip(REFUSED, run_cases(lab, list(REFUSED.values())), strict=True))
 
     found = {name: told(item.stdout) for name, item in ended.items()}
@@ -157,7 +158,7 @@ exit $code
 
 
 def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: Lab) -> None:
-    """No host hears of it either. What this host cannot show is not tried, and not said to be well."""
+    """C66: what has to be denied is, and what has to work does. No host hears of it. What this host cannot show is not tried, and not said to be well."""
     result = lab.run(DEEP)
 
     document = json.loads(result.text)

@@ -68,7 +68,7 @@ RAN, NO_ROOM = (
 def test_a_full_disk_is_said_and_costs_nothing_that_lasts(lab: Lab) -> None:
     """
     In aisb's runtime directory, its state or its cache nothing runs, and the next run does once there is room: no name
-    is taken, and nothing half-written is read. Filled while a command runs, it costs the record. (C51)
+    is taken, and nothing half-written is read. Filled while a command runs, it costs the record. (C51, A58)
     """
     with small(lab):
         result = lab.run(FILL + EACH)

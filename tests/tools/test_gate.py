@@ -324,7 +324,7 @@ def test_plain_text_does_not_go_to_port_443_on_a_kept_connection_either(path: st
 
 
 def test_a_run_that_pipelines_without_end_leaves_squid_to_the_others(path: str, gate: GateBox) -> None:
-    """Its requests for the gate's own name are in no record; squid is one thread, and all runs' starts ask it."""
+    """Its requests for the gate's own name are in no record; squid is one thread, and all runs' starts ask it. (A58)"""
     other = gate.open("000000ff")
     words = get("http://ok.aisb.internal/", *(f"X-{number}: {'a' * 300}" for number in range(90)))
     with Flood(path, words, connections=200) as flood:

@@ -103,6 +103,7 @@ HOMES = [Home("aisb-home-web-0123ab", "/home/me/web"), Home("aisb-home", ""), Ho
     ],
 )
 def test_homes_are_chosen_by_a_pattern_that_cannot_leave_them(glob: str, found: list[str]) -> None:
+    """C55."""
     others = [Home("postgres-data", ""), Home("aisb-homes", ""), Home("aisb-home-x\n", ""), Home("not-aisb-home-x", "")]
 
     assert [removal.name for removal in homes_to_remove([*HOMES, *others], glob)] == found

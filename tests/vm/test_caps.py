@@ -109,7 +109,7 @@ def test_a_command_ends_when_its_time_is_over(vm: Machine) -> None:
 
 
 def test_a_fork_bomb_leaves_the_host_usable(vm: Machine) -> None:
-    """While it has all that it may have, another sandbox runs; it ends when it is told to, and nothing is left of it."""
+    """While it has all that it may have, another sandbox runs; it ends when it is told to, and nothing is left of it. (A58)"""
     caps = "--net none --pids-limit 100 --cpus 1 --memory 256m"
     with vm.start_aisb(caps, "python3", "-c", BOMB) as bomb:
         assert bomb.stdout is not None
