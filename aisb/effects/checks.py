@@ -145,12 +145,16 @@ def _subordinate_ids(machine: Machine) -> Finding:
 
 
 def _id_mappers(machine: Machine) -> Finding:
+    powerless = []
     for name in ("newuidmap", "newgidmap"):
         path = machine.program(name)
         if path is None:
             return _fail(f"{name} was not found: podman cannot use subordinate ids", "sudo apt-get install uidmap")
         if not os.stat(path).st_mode & stat.S_ISUID and "security.capability" not in os.listxattr(path):
-            return _fail(f"{path} has neither its setuid bit nor capabilities", f"sudo chmod u+s {path}")
+            powerless.append(path)
+    if powerless:
+        evidence = f"without a setuid bit and without capabilities: {', '.join(powerless)}"
+        return _fail(evidence, f"sudo chmod u+s {' '.join(powerless)}")
     return _ok("newuidmap and newgidmap may map ids")
 
 

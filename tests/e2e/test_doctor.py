@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
 
 from aisb.domain.attempts import (
     ATTACK,
@@ -18,6 +20,7 @@ from aisb.domain.attempts import (
     UNTRIED,
 )
 from tests.e2e.sandbox import Case, outside, report_of, run_cases
+from tests.e2e.test_life_kill import FORGET
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab
@@ -91,36 +94,68 @@ def test_what_a_run_refuses_is_red(lab: Lab) -> None:
     assert said.keys() == REFUSED.keys() - {"podman's settings"}
 
 
-# Nobody's range of ids, a mapper that may not map, a podman that others may have put there; and a login without its
-# directory. What is mounted over what is only there for this host, and as long.
-BREAK = """
+class Broken(NamedTuple):
+    """A host that is broken: by root, by its account, or in what its login says; and what doctor finds, in turn."""
+
+    told: list[list[str]]
+    by_root: str = ""
+    by_account: str = "true"
+    login: str = "true"
+
+
+# What is mounted over is only there for this host, and as long.
+OWN_ETC = """
 mkdir -p /run/aisb-doctor/up /run/aisb-doctor/work
 mount -t overlay -o lowerdir=/etc,upperdir=/run/aisb-doctor/up,workdir=/run/aisb-doctor/work none /etc
-sed -i /^aisb-lab:/d /etc/subuid /etc/subgid
-cp -p /usr/bin/newuidmap /var/tmp/aisb-newuidmap
-chmod u-s /var/tmp/aisb-newuidmap
-mount --bind /var/tmp/aisb-newuidmap /usr/bin/newuidmap
-mkdir /home/aisb-lab/first
-ln -s /usr/bin/podman /home/aisb-lab/first/podman
-chown -hR aisb-lab: /home/aisb-lab/first
-chmod 777 /home/aisb-lab/first
 """
+BROKEN = {
+    # A shell that is no login, and a podman that others may have put there.
+    "login": Broken(
+        [["runtime directory"], ["podman"]],
+        by_root="""
+        mkdir /home/aisb-lab/first; ln -s /usr/bin/podman /home/aisb-lab/first/podman
+        chown -hR aisb-lab: /home/aisb-lab/first; chmod 777 /home/aisb-lab/first
+        """,
+        login='unset XDG_RUNTIME_DIR; export PATH="/home/aisb-lab/first:$PATH"',
+    ),
+    # What maps ids was copied from somewhere, and its bit got lost.
+    "mappers": Broken(
+        [["podman", "id mappers"]],
+        by_root="""
+        for name in newuidmap newgidmap; do
+            cp /usr/bin/$name /var/tmp/aisb-$name; chmod u-s /var/tmp/aisb-$name
+            mount --bind /var/tmp/aisb-$name /usr/bin/$name
+        done
+        """,
+        by_account="podman system migrate",
+    ),
+    # An account that was made without a range of ids, and has used podman so.
+    "ids": Broken(
+        [["subordinate ids", "user namespace"]],
+        by_root=f"{OWN_ETC} sed -i /^aisb-lab:/d /etc/subuid /etc/subgid",
+        by_account="podman system migrate; podman unshare true",
+    ),
+}
 MADE_WHOLE = """
 umount /etc || true
-umount /usr/bin/newuidmap || true
-rm -rf /run/aisb-doctor /var/tmp/aisb-newuidmap /home/aisb-lab/first
+for name in newuidmap newgidmap; do umount /usr/bin/$name || true; done
+rm -rf /run/aisb-doctor /var/tmp/aisb-new*idmap /home/aisb-lab/first
 """
-LOG_IN = 'unset XDG_RUNTIME_DIR; export PATH="/home/aisb-lab/first:$PATH"'
+MOST_ROUNDS = 4
 
 
-def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab) -> None:
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab, broken: Broken) -> None:
     """Each command as it stands there, behind its words; those with sudo as root. Until nothing is red: then a run works."""
     told: list[list[str]] = []
-    said: list[str] = [LOG_IN]
-    lab.as_root(BREAK)
+    said: list[str] = [broken.login]
+    # What holds the namespace of a gate's network goes with what holds podman's.
+    lab.run(FORGET)
+    lab.as_root(broken.by_root or "true")
     try:
+        lab.run(broken.by_account)
         before = lab.run("\n".join([*said, "aisb -q --net none -- echo ran"]))
-        while len(told) < 4:
+        while len(told) < MOST_ROUNDS:
             checks = json.loads(lab.run("\n".join([*said, "aisb doctor --json"])).stdout)["checks"]
             red = {item["check"]: item["fix"].rpartition(": ")[2] for item in checks if item["level"] == "fail"}
             if not red:
@@ -130,12 +165,13 @@ def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab) -> None:
                 if command.startswith("sudo "):
                     lab.as_root(command.removeprefix("sudo "))
                 else:
-                    said.append(command)
+                    said.append(f"{command} >/dev/null")
         after = lab.run("\n".join([*said, "aisb -q --net none -- echo ran"]))
     finally:
         lab.as_root(MADE_WHOLE)
+        lab.run(f"{FORGET}; podman system migrate")
 
-    assert told == [["runtime directory", "subordinate ids", "id mappers"], ["podman"]]
+    assert told == broken.told
     assert (before.code, before.text, after.code, after.text) == (69, "", 0, "ran\n"), after.errors
 
 
@@ -158,7 +194,10 @@ exit $code
 
 
 def test_everything_that_is_tried_inside_is_held_off_and_nothing_is_left(lab: Lab) -> None:
-    """C66: what has to be denied is, and what has to work does. No host hears of it. What this host cannot show is not tried, and not said to be well."""
+    """
+    C66: what has to be denied is, and what has to work does. No host hears of it. What this host cannot show is not
+    tried, and not said to be well.
+    """
     result = lab.run(DEEP)
 
     document = json.loads(result.text)

@@ -190,7 +190,8 @@ FAULTS = [
     Fault("subordinate ids", FAIL, "65536 ids in /etc/subuid", "--add-subuids", files={"/etc/subuid": "x:1:65536\n"}),
     Fault("subordinate ids", FAIL, "65536 ids in /etc/subgid", "--add-subgids", files={"/etc/subgid": f"{USER}:1:9\n"}),
     Fault("id mappers", FAIL, "newgidmap was not found", "install uidmap", without=("newgidmap",)),
-    Fault("id mappers", FAIL, "newuidmap has neither its setuid bit", "chmod u+s", plain=("newuidmap",)),
+    Fault("id mappers", FAIL, "without a setuid bit and without capabilities", "chmod u+s", plain=("newuidmap",)),
+    Fault("id mappers", FAIL, "newuidmap, /", "/newgidmap", plain=("newuidmap", "newgidmap")),
     Fault("user namespace", FAIL, "cannot clone: Operation not", "podman unshare true", UNSHARE_FAILED),
     *(Fault("user namespace", FAIL, "cannot clone", fix, UNSHARE_FAILED, files=files) for fix, files in CLOSED_BY),
     Fault(
