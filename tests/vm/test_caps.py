@@ -5,6 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+import pytest
+
+from aisb.domain.attempts import ATTEMPTS, BOMB, FAIL, PASS, SANDBOX, judge, parse_report
+from aisb.effects.deep import COMMAND, MOST_PROCESSES, program
 from tests.vm.machine import RUN_SECONDS
 
 if TYPE_CHECKING:
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 SHOW = "cd /sys/fs/cgroup && cat memory.max cpu.max pids.max"
 TAKE = "b'x' * (300 << 20)"
 # Each of its processes tries to be two, for ever; the first that may not says so.
-BOMB = """
+ENDLESS = """
 import os
 told = False
 while True:
@@ -111,7 +115,7 @@ def test_a_command_ends_when_its_time_is_over(vm: Machine) -> None:
 def test_a_fork_bomb_leaves_the_host_usable(vm: Machine) -> None:
     """While it has all that it may have, another sandbox runs; it ends when it is told to, and nothing is left of it. (A58)"""
     caps = "--net none --pids-limit 100 --cpus 1 --memory 256m"
-    with vm.start_aisb(caps, "python3", "-c", BOMB) as bomb:
+    with vm.start_aisb(caps, "python3", "-c", ENDLESS) as bomb:
         assert bomb.stdout is not None
         assert bomb.stdout.readline() == b"full\n"
         beside = vm.aisb("-q --net none", "echo", "usable")
@@ -126,3 +130,22 @@ def test_a_fork_bomb_leaves_the_host_usable(vm: Machine) -> None:
         "aisb: the sandbox could not start another process: it had all that it may have (--pids-limit 100)"
     )
     assert left.text.split() == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("most", "verdict", "evidence"),
+    [(MOST_PROCESSES, PASS, "EAGAIN"), (0, FAIL, "as many as were wanted")],
+    ids=["capped", "without a cap"],
+)
+def test_the_fork_bomb_of_doctors_is_held_off_where_the_kernel_counts(
+    vm: Machine, most: int, verdict: str, evidence: str
+) -> None:
+    """The same program as `aisb doctor --deep` sends in, with nothing else in it. Without the cap it is told as a failure."""
+    others = [attempt.name for attempt in ATTEMPTS if attempt.name != BOMB]
+    words = program({"where": "sandbox", "left_out": others, "most_processes": MOST_PROCESSES})
+    flags = f"-q --net none --ephemeral-home --require-limits --pids-limit {most}"
+    with vm.start_aisb(flags, *COMMAND) as bomb:
+        report, errors = bomb.communicate(words, timeout=RUN_SECONDS)
+
+    (found,) = [result for result in judge(parse_report(report, SANDBOX), {}) if result.attempt == BOMB]
+    assert (bomb.returncode, found.verdict, found.evidence) == (0, verdict, evidence), errors.decode()
