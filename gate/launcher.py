@@ -118,11 +118,18 @@ def _launch(command: list[bytes]) -> None:
     init = next((path for path in INITS if os.access(path, os.X_OK)), None)
     if init is None:
         raise Refused("the image has no init")
-    report("exec")
     if isinstance(path, int):
-        _say(command[0], "command not found" if path == NOT_FOUND else "not executable")
-        os._exit(path)
+        give_up(command[0], path)
+    report("exec")
     become(init, command, environment)
+
+
+def give_up(name: bytes, code: int) -> NoReturn:
+    """End as a shell does where there is no such command; said beforehand too, to who would go on once it has begun."""
+    report(f"unstarted {code}")
+    report("exec")
+    _say(name, "command not found" if code == NOT_FOUND else "not executable")
+    os._exit(code)
 
 
 def check_drop(status: str) -> None:

@@ -138,6 +138,7 @@ def read_request(
         raise UsageError("--shared-home and --ephemeral-home exclude each other", hint="leave one of the two out")
     if split.verb != "run" and "detach" in settings:
         raise UsageError(f"aisb {split.verb} has somebody to speak with: --detach is for a run", hint="leave it out")
+    _refuse_a_run_that_nobody_reaches(split, settings)
     _refuse_a_list_without_meaning(split, scalars[NET])
     _refuse_a_password_without_proxy(scalars)
     no_gate = "no-gate" in settings and scalars[NET].value == ALLOW
@@ -273,6 +274,17 @@ def _environment(environ: Mapping[str, str]) -> Layer:
     named = {option.name: variable_of(option.name) for option in OPTIONS if "env" in option.layers}
     scalars = {name: Setting(environ[variable], variable) for name, variable in named.items() if environ.get(variable)}
     return Layer(ENVIRONMENT, scalars, {})
+
+
+def _refuse_a_run_that_nobody_reaches(split: Split, settings: frozenset[str]) -> None:
+    """Raises UsageError for a shell, or an agent without a word to it, that would have no terminal."""
+    if "detach" in settings and split.command is None and ("shell" in settings or not split.harness):
+        who = "a shell" if "shell" in settings else "the agent"
+        raise UsageError(
+            f"--detach runs without a terminal: nobody could speak with {who}",
+            hint="give it a command: aisb --detach -- COMMAND ARG...; and speak with another one beside it: "
+            "aisb exec RUN --tty -- bash",
+        )
 
 
 def _refuse_a_list_without_meaning(split: Split, net: Setting) -> None:

@@ -10,7 +10,7 @@ from aisb.cli.output import answer, say
 from aisb.domain.answers import answer_text
 from aisb.domain.layers import Setting
 from aisb.domain.printing import printable
-from aisb.domain.variables import parse_variable, values_of
+from aisb.domain.variables import parse_variable, values_in_sight, values_of
 from aisb.effects.host import need_host
 from aisb.effects.live import find_run
 from aisb.effects.process import SystemRunner
@@ -50,7 +50,10 @@ def exec_verb(words: tuple[str, ...]) -> int:
     wish = _parsed(list(words))
     where = directories(os.environ)
     session = _need(where, wish.run, ".")
-    given = values_of([parse_variable(Setting(text, "--env")) for text in wish.env], os.environb)
+    asked = [parse_variable(Setting(text, "--env")) for text in wish.env]
+    given = values_of(asked, os.environb)
+    for note in values_in_sight(asked, "what is passed on by its name is private: --env NAME"):
+        say(f"note: {note}")
     host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
     variables = sealed(environment_block(_environment(session, given, terminal=wish.terminal)))
     home = _home_of(session)
@@ -125,12 +128,16 @@ def ps_verb(*, everything: bool, as_json: bool) -> None:
 
 
 def inspect_run_verb(run: str, *, packages: bool) -> None:
-    """Print what a run is, as one JSON object."""
+    """Print what a run is, or was and how it ended, as one JSON object."""
+    from aisb.effects.run_list import ended_run
     from aisb.effects.run_state import state_of
 
     if packages:
         raise UsageError("--packages is of the images", hint="aisb inspect --packages, without a run")
     where = directories(os.environ)
+    if run != "." and (over := ended_run(where, run)):
+        answer(answer_text(over))
+        return
     session = _need(where, "" if run == "." else run, ".")
     host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
     answer(answer_text(state_of(session, host.podman, SystemRunner())))

@@ -179,7 +179,7 @@ def inspect(
     json: bool = typer.Option(False, "--json", help="as JSON, which it is anyway"),  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
 ) -> None:
-    """What the two images are and hold, or what a run that goes on is, as JSON."""
+    """What the two images are and hold, or what a run is or was, as JSON."""
     if run:
         from aisb.cli.runs import inspect_run_verb
 

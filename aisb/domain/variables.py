@@ -91,15 +91,13 @@ def values_of(given: Iterable[Given], environ: Mapping[bytes, bytes]) -> dict[by
     return {os.fsencode(item.name): _value(item, environ) for item in given}
 
 
-def values_in_sight(given: Iterable[Given]) -> tuple[str, ...]:
-    """What to say of values that were written on the command line."""
+def values_in_sight(given: Iterable[Given], instead: str = "a file is private: --env-file") -> tuple[str, ...]:
+    """What to say of values that were written on the command line; `instead` is a better way."""
     names = [item.name for item in given if item.origin == FLAG and not item.source]
     if not names:
         return ()
     shown = " ".join(f"{FLAG} {name}=..." for name in names)
-    return (
-        f"{shown}: everybody on this machine can read that in the process list (ps); a file is private: --env-file",
-    )
+    return (f"{shown}: everybody on this machine can read that in the process list (ps); {instead}",)
 
 
 def _value(item: Given, environ: Mapping[bytes, bytes]) -> bytes:

@@ -11,6 +11,7 @@ from aisb.domain.run_record import UNKNOWN
 from aisb.effects.records import AUDIT, every_run, those_that_go_on
 from aisb.effects.session import living
 from aisb.effects.usage import Budget, Usage, denials_in, is_listening, usage_of
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from aisb.effects.state import Directories
@@ -29,6 +30,21 @@ def list_runs(where: Directories, *, everything: bool) -> list[dict[str, Any]]:
     found = every_run(where) if everything else those_that_go_on(where)
     # What is told of the newest ones is what is asked for.
     return [_with_figures(item, where, used, budget) for item in reversed(found)][::-1]
+
+
+def ended_run(where: Directories, wanted: str) -> dict[str, Any] | None:
+    """
+    What is remembered of the one run that is over whose id begins so; None without one, or where one goes on.
+
+    Raises UsageError where it is not clear which is meant, Unavailable for what cannot be read.
+    """
+    found = [item for item in every_run(where) if item["run"].startswith(wanted)]
+    if any(item["state"] == "running" for item in found) or not found:
+        return None
+    if len(found) > 1:
+        names = " ".join(item["run"] for item in found)
+        raise UsageError(f"run {wanted}: there are {len(found)} runs: {names}", hint=f"say which: {found[0]['run']}")
+    return _with_figures(found[0], where, {}, Budget())
 
 
 def _with_figures(item: dict[str, Any], where: Directories, used: dict[str, Usage], budget: Budget) -> dict[str, Any]:

@@ -32,6 +32,7 @@ POLICY = "policy"
 # What was said of files at the end, where that was more than a list of what changed.
 FILES = "files"
 _LONGEST_REASON = 2000
+_UNSTARTED = {126: "there is such a command inside, and it cannot be executed", 127: "there is no such command inside"}
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -219,6 +220,8 @@ def end_of(outcome: Outcome) -> End:
         return End(code, SIGNAL, "ended because nobody read its output any more")
     if outcome.was_told and code - 128 in _ENDING:
         return End(code, SIGNAL, f"somebody ended it by {_signal(code)}")
+    if outcome.unstarted and outcome.unstarted == code:
+        return End(code, COMMAND, _UNSTARTED[code])
     if code > 128:
         return End(code, COMMAND, f"the command ended with {code}, as of {_signal(code)}{caps}")
     return End(code, COMMAND, f"the command ended with {code}{caps}")

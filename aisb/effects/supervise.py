@@ -35,6 +35,7 @@ TIMED_OUT = 124
 EXEC = "exec"
 _REFUSED = "refused "
 _SEEDED = "seeded "
+_UNSTARTED = {"unstarted 126": 126, "unstarted 127": 127}
 _MOST_SEEDS = 20
 _IN_THE_HOME = (
     "go on without pi's configuration: --no-pi-config; or with a home that ends with the run: --ephemeral-home"
@@ -64,6 +65,8 @@ class Outcome(NamedTuple):
     was_told: bool = False
     # Whether it ended because nobody read its output any more.
     reader_left: bool = False
+    # 127 or 126 where there was no such command inside, or none that can be executed.
+    unstarted: int = 0
 
     def exit_code(self) -> int:
         """
@@ -95,6 +98,7 @@ class Lines:
         self.phases: dict[str, float] = {}
         self.refusal = ""
         self.seeds: list[tuple[str, str]] = []
+        self.unstarted = 0
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they come. What comes from a sandbox is bounded."""
@@ -111,6 +115,8 @@ class Lines:
         elif line.startswith(_SEEDED):
             state, _, path = line.removeprefix(_SEEDED).partition(" ")
             self.seeds = [*self.seeds, (state, path[:200])][:_MOST_SEEDS]
+        elif line in _UNSTARTED:
+            self.unstarted = _UNSTARTED[line]
         else:
             self.phases.setdefault(line[:20], self._clock())
 
@@ -279,7 +285,8 @@ class _Sandbox:
         was_told = bool(self._told) or self._was_signalled or self._is_late
         seeds = tuple(self._lines.seeds)
         unwritten = _unwritten(self._outlets)
-        return Outcome(code, self._lines.phases, refusal, unwritten, hits, seeds, was_told, is_for_nobody)
+        unstarted = self._lines.unstarted
+        return Outcome(code, self._lines.phases, refusal, unwritten, hits, seeds, was_told, is_for_nobody, unstarted)
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
@@ -329,7 +336,7 @@ class _Sandbox:
         """From the command's first moment on: count what it hits, and end it when its time is over."""
         if EXEC in self._lines.phases and not self._is_limited:
             self._is_limited = True
-            if self._on_begin:
+            if self._on_begin and not self._lines.unstarted:
                 self._on_begin()
             self._watch.begin(self._job.init)
             if self._timeout_seconds:

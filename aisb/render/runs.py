@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEAD = ("RUN", "UP", "MEMORY", "DENIED", "GATE", "POLICY", "COMMAND", "PROJECT")
-_HEAD_OF_ALL = ("RUN", "STARTED", "STATE", "TIME", *_HEAD[2:])
+_HEAD_OF_ALL = ("RUN", "STARTED", "STATE", "TIME", *_HEAD[2:], "REASON")
+_LONGEST_REASON = 100
 # What does not apply, and what could not be told.
 _NONE, _UNTOLD = "-", "unknown"
 
@@ -39,7 +40,16 @@ def _row(run: dict[str, Any], *, everything: bool) -> tuple[str, ...]:
         _policy(run),
         printable(run["command"]) or _NONE,
         printable(run["project"]) or _NONE,
+        *((_reason(run),) if everything else ()),
     )
+
+
+def _reason(run: dict[str, Any]) -> str:
+    """Why it ended so, where its exit code alone does not say it; all of it is in the record."""
+    if run["state"] == "running" or run["exit"] == 0:
+        return _NONE
+    text = printable(run["reason"])
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
 def _memory(run: dict[str, Any]) -> str:

@@ -138,6 +138,7 @@ def answers_schema() -> Schema:
             mounts=_list(_record(source=text, target=text, readOnly=yes_or_no)),
             limits=_record(memory=number, nanoCpus=number, pids=number),
         ),
+        "inspect RUN that has ended": run,
         "inspect": _record(record={"type": "object"}, sandbox={"type": "object"}, gate={"type": "object"}),
         "logs --summary": _record(
             run=text,

@@ -36,6 +36,7 @@ found = dict(
     nowhere=aisb("exec", run, "--cwd", "none", "--", "touch", "ran")[0], not_run=os.path.exists("ran"),
     cwd=[aisb("exec", run, *flags, "--", "pwd")[1] for flags in ((), ("--cwd", "sub"), ("--cwd=/tmp",))] == [here + "\n", here + "/sub\n", "/tmp\n"],
     env=aisb("exec", run, "--env", "A_KEY", "--env", "B=c", "--", "sh", "-c", "echo $A_KEY $B $USER $HOME", env={"A_KEY": "s3cret"})[1].split()[0::2],
+    noted=[aisb("exec", run, "--env", text, "--", "true", env={"A_KEY": "s3cret"})[2] for text in ("A_KEY", "B=c")],
     given=aisb("exec", run, "--env", "BOTH=exec", "--", "sh", "-c", 'echo "$OF_RUN $BOTH"')[1],
     inspected="s3cret" in subprocess.run(["podman", "inspect", "aisb-run-" + run], capture_output=True, text=True).stdout,
     dropped=[status[name] for name in wanted], spaces=aisb("exec", run, "--", "unshare", "-Urn", "true")[0] != 0,
@@ -54,11 +55,18 @@ report(**found, tty=tty.endswith("a tty\n"), stopped=stopped[0], end=s.wait_for_
 """
 
 
+IN_SIGHT = (
+    "everybody on this machine can read that in the process list (ps); "
+    "what is passed on by its name is private: --env NAME"
+)
+
+
 def test_one_more_command_is_as_any_of_its_sandbox(lab: Lab) -> None:
     """A47, A48: the same drop, the run's variables and its own by a memory file, and nothing of it outlives its aisb."""
     dropped = ["1000\t1000\t1000\t1000", "", *["0" * 16] * 5, "1", "2"]
     assert session(lab, BESIDE) == {
         "bytes": True, "code": 7, "missing": 127, "nowhere": 2, "not_run": False, "cwd": True, "env": ["s3cret", "aisb-lab"],
+        "noted": ["", f"aisb: note: --env B=...: {IN_SIGHT}\n"],
         "given": "run\n=s3cret exec\n", "inspected": False, "dropped": dropped,
         "spaces": True, "killed": {"SIGKILL": [], "SIGTERM": [], "SIGINT": []}, "listed": [True, "serve", True, True, "none", None],
         "shown": ["-", "-", "none", "serve"], "quick": True, "usage": [2] * 6, "inspected_run": [True, True, True, True, "running", "none", None, True, True, False], "both": "still\n", "tty": True, "stopped": 0, "end": 143, "again": 2,
@@ -81,14 +89,24 @@ other = aisb("--net", "none", "-q", "--ephemeral-home", "--detach", "--", "sleep
 stopped = aisb("stop", other)[0]
 gone = asleep(7401)
 report(code=code, id=len(run), said=said, inside=inside, listed=listed["command"], over=[over, open("over").read()],
-       stopped=stopped, gone=gone, missing=[aisb("--detach", "--net", "none", "-q", "--ephemeral-home", "--", "no-such")[0] in (0, 127),
-       aisb("--detach", "--allow", "*", "--", "true")[:2]], left=remains(left))
+       stopped=stopped, gone=gone, missing=[aisb("--detach", "--net", "none", "-q", "--ephemeral-home", "--", name) for name in ("no-such", "/etc/passwd")],
+       refused=[aisb(*words)[:2] for words in (("--detach", "--allow", "*", "--", "true"), ("--detach", "--net", "none"))], left=remains(left),
+       ended=[[it["exit"], it["by"], it["reason"]] for it in json.loads(aisb("ps", "--all", "--json")[1])["runs"]][-2:],
+       shown=[(lambda it: [it["state"], it["exit"], it["command"]])(json.loads(aisb("inspect", other)[1]))])
 """
 
 
 def test_a_run_goes_on_without_a_terminal_until_it_ends(lab: Lab) -> None:
-    """Its id is the answer, once its command has begun; what cannot begin says so, with its code."""
+    """
+    Its id is the answer, once its command has begun; what cannot begin says so, with its code, and is on record with
+    the reason, and so is what nobody could speak with.
+    """
     assert session(lab, DETACHED) == {
         "code": 0, "id": 8, "said": "", "inside": "begun\n", "listed": "sh", "over": [[], "over\n"], "stopped": 0, "gone": [],
-        "missing": [True, [2, ""]], "left": [],
+        "missing": [[127, "", "aisb: no-such: command not found\n"], [126, "", "aisb: /etc/passwd: not executable\n"]],
+        "refused": [[2, ""], [2, ""]], "left": [], "ended": [
+            [127, "command", "there is no such command inside"],
+            [126, "command", "there is such a command inside, and it cannot be executed"],
+        ],
+        "shown": [["ended", 143, "sleep"]],
     }  # fmt: skip

@@ -528,10 +528,12 @@ def test_a_kernel_without_ipv6_is_no_obstacle(gate: str) -> None:
     ],
 )
 def test_exit_codes_are_the_commands(gate: str, command: tuple[str | bytes, ...], code: int, words: str) -> None:
-    """After the phase exec a code is the command's, 126 and 127 as in a shell (C56)."""
+    """After the phase exec a code is the command's, 126 and 127 as in a shell, which is told before it (C56)."""
     ended = run_box(Box(command=command, gate=gate))
 
-    assert ended == Ended(code=code, stdout=b"", stderr=words, phases=ALL_PHASES)
+    *before, last = ALL_PHASES
+    phases = [*before, *([f"unstarted {code}"] if words else []), last]
+    assert ended == Ended(code=code, stdout=b"", stderr=words, phases=phases)
 
 
 def test_the_command_has_pythons_ignored_signals_back(gate: str) -> None:

@@ -11,17 +11,19 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from jsonschema import Draft7Validator
 
 from aisb.domain.answers import answer_text
 from aisb.domain.records import Denials
 from aisb.domain.run_record import COMMAND, End
 from aisb.effects.records import AUDIT
-from aisb.effects.run_list import list_runs
+from aisb.effects.run_list import ended_run, list_runs
 from aisb.effects.run_record import ABOUT, RunRecord, new_fields, record_text
 from aisb.effects.session import Session, open_session, start_time
 from aisb.effects.state import Directories
 from aisb.effects.usage import Budget, Usage, denials_in, group_memory, usage_of
+from aisb.errors import UsageError
 from aisb.render.runs import run_lines
 from gate.audit import Audit, Decision
 
@@ -89,10 +91,42 @@ def test_one_that_is_over_is_listed_with_how_long_it_took_and_how_it_ended(tmp_p
     over(tmp_path, "0000000a", DENIED, ALLOWED)
 
     assert listed(tmp_path, everything=True) == [
-        ["RUN", "STARTED", "STATE", "TIME", "MEMORY", "DENIED", "GATE", "POLICY", "COMMAND", "PROJECT"],
-        ["0000000a", "2026-02-01T09:00:00.000Z", "exit 3", "2m", "-", "1", GATE, "allow 1 entry", "make", "/p"],
-        ["00000010", "2026-03-01T10:00:00.000Z", "running", "unknown", "unknown", "-", "-", "none", "npm", "/p"],
+        ["RUN", "STARTED", "STATE", "TIME", "MEMORY", "DENIED", "GATE", "POLICY", "COMMAND", "PROJECT", "REASON"],
+        [
+            "0000000a",
+            "2026-02-01T09:00:00.000Z",
+            "exit 3",
+            "2m",
+            "-",
+            "1",
+            GATE,
+            "allow 1 entry",
+            "make",
+            "/p",
+            "the command ended with 3",
+        ],
+        ["00000010", "2026-03-01T10:00:00.000Z", "running", "unknown", "unknown", "-", "-", "none", "npm", "/p", "-"],
     ]
+
+
+def test_one_that_is_over_is_shown_with_all_of_its_reason(tmp_path: Path) -> None:
+    """By the beginning of its id; one that goes on is another's to show, and two of that beginning are an error."""
+    over(tmp_path, "0000000a", DENIED)
+    running(tmp_path, "0b000010", gate=None, net="none")
+    over(tmp_path, "0000ffff")
+    answers = json.loads((ROOT / "config/schemas/answers.json").read_text())
+    schema = Draft7Validator({**answers, "anyOf": [{"$ref": "#/definitions/inspect%20RUN%20that%20has%20ended"}]})
+
+    found = ended_run(directories(tmp_path), "0000000a")
+
+    assert found is not None
+    assert list(schema.iter_errors(json.loads(answer_text(found)))) == []
+    assert (found["exit"], found["by"], found["reason"], found["denials"], found["seconds"]) == (
+        3, "command", "the command ended with 3", 1, 123,
+    )  # fmt: skip
+    assert [ended_run(directories(tmp_path), run) for run in ("0b", "ffff")] == [None, None]
+    with pytest.raises(UsageError, match="there are 2 runs: 0000000a 0000ffff"):
+        ended_run(directories(tmp_path), "0000")
 
 
 def test_where_nothing_runs_nothing_is_listed(tmp_path: Path) -> None:

@@ -166,6 +166,12 @@ ENDINGS = {
     "its own": (Outcome(3, REACHED, ""), End(3, COMMAND, "the command ended with 3")),
     "its own signal": (Outcome(139, REACHED, ""), End(139, COMMAND, "the command ended with 139, as of SIGSEGV")),
     "no signal's": (Outcome(255, REACHED, ""), End(255, COMMAND, "the command ended with 255, as of signal 127")),
+    "not there": (Outcome(127, REACHED, "", unstarted=127), End(127, COMMAND, "there is no such command inside")),
+    "no program": (
+        Outcome(126, REACHED, "", unstarted=126),
+        End(126, COMMAND, "there is such a command inside, and it cannot be executed"),
+    ),
+    "its own 127": (Outcome(127, REACHED, ""), End(127, COMMAND, "the command ended with 127")),
     "told": (Outcome(143, REACHED, "", was_told=True), End(143, SIGNAL, "somebody ended it by SIGTERM")),
     "told, and heeded": (Outcome(0, REACHED, "", was_told=True), End(0, COMMAND, "the command ended with 0")),
     "late": (Outcome(124, REACHED, "", hits=("timeout",), was_told=True), End(124, TIMEOUT, "its time was over (--timeout)")),

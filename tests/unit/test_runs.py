@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.cli.request import read_request
 from aisb.cli.runs import _environment, _parsed
+from aisb.cli.splitter import split
 from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
@@ -78,6 +80,17 @@ def test_flags_stand_before_the_run_or_behind_it() -> None:
 def test_a_line_that_cannot_be_meant_is_refused(line: str) -> None:
     with pytest.raises(UsageError):
         _parsed(line.split())
+
+
+@pytest.mark.parametrize("words", [["--detach"], ["--detach", "--shell"]])
+def test_a_run_that_nobody_could_speak_with_is_refused(words: list[str]) -> None:
+    """With what to write instead; an agent that is given its task has nobody to speak with, and goes on."""
+    with pytest.raises(UsageError, match="--detach runs without a terminal") as caught:
+        read_request(split(words, frozenset()), {})
+    assert "aisb --detach -- COMMAND ARG...; and speak with" in caught.value.hint
+
+    for given in (["--detach", "-p", "fix the tests"], ["--detach", "--", "true"]):
+        assert read_request(split(given, frozenset()), {}).has("detach")
 
 
 def test_a_later_command_has_what_the_run_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

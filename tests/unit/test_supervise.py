@@ -20,6 +20,7 @@ from aisb.effects.supervise import Lines, Outcome, Wiring, run_attached
 from aisb.errors import AisbError, Unavailable, Unprotected
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 REACHED = {"rules": 1.0, "relay": 2.0, "proved": 3.0, "exec": 4.0}
@@ -75,6 +76,17 @@ def test_what_became_of_files_in_the_home_is_read_and_bounded() -> None:
     assert lines.phases == {"proved": 1.0}
 
 
+def test_a_command_that_cannot_be_begun_is_told_before_it_would_have() -> None:
+    """Nothing else that a sandbox may say is taken for it."""
+    lines = Lines(clock=lambda: 1.0)
+
+    lines.feed(b"unstarted 0\nunstarted 128\nunstarted x\n")
+    before = lines.unstarted
+    lines.feed(b"unstarted 127\nexec\n")
+
+    assert (before, lines.unstarted, lines.phases["exec"]) == (0, 127, 1.0)
+
+
 def test_a_flood_of_phases_is_cut_off() -> None:
     lines = Lines()
 
@@ -98,16 +110,32 @@ def nothing() -> None:
     """What there is to kill, and to do meanwhile."""
 
 
-def run_script(script: str) -> Outcome:
+def run_script(script: str, on_begin: Callable[[], None] | None = None) -> Outcome:
     variables = sealed(b"A=1\0")
     held = os.open(os.devnull, os.O_WRONLY)
     try:
         return run_attached(
-            ("/bin/sh", "-c", script), Wiring(variables, held, None, (), "", terminal=False), nothing, nothing
+            ("/bin/sh", "-c", script),
+            Wiring(variables, held, None, (), "", terminal=False, on_begin=on_begin),
+            nothing,
+            nothing,
         )
     finally:
         os.close(variables)
         os.close(held)
+
+
+@pytest.mark.parametrize(
+    ("said", "begun", "unstarted"),
+    [("proved\\nexec", ["begun"], 0), ("proved\\nunstarted 127\\nexec", [], 127), ("unstarted 126\\nexec", [], 126)],
+)
+def test_nobody_goes_on_with_a_command_that_is_not_there(said: str, begun: list[str], unstarted: int) -> None:
+    """Who waits for it to begin, as --detach does, hears of its end instead, with its code."""
+    told: list[str] = []
+
+    outcome = run_script(f"printf '{said}\\n' >&4; exit 127", lambda: told.append("begun"))
+
+    assert (told, outcome.unstarted, outcome.exit_code()) == (begun, unstarted, 127)
 
 
 def test_the_program_gets_the_variables_and_the_pipe() -> None:
