@@ -41,3 +41,35 @@ def test_a_command_ends_when_its_time_is_over(lab: Lab) -> None:
     assert (result.code, result.text) == (124, "told\nexit 124 (timeout) sh\n"), result.errors
     assert result.errors.splitlines()[-1] == "aisb: the command was ended: its time was over (--timeout 1s)"
     assert result.seconds < 60
+
+
+# It holds them until it may end; how many it got.
+TERMINALS = """
+import os, time
+found = []
+try:
+    while len(found) < 200:
+        found.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+except OSError:
+    pass
+print(len(found), flush=True)
+open("open", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+COUNTED = r"""
+count() { cat /proc/sys/kernel/pty/nr; }
+mkdir many few; before=$(count)
+(cd many && exec aisb -q --net none -- python3 -c "$TERMINALS") >got & many=$!
+until [ -e many/open ] || ! kill -0 $many; do sleep 0.05; done
+echo $(($(count) - before >= 150)); touch many/go; wait $many; cat got
+touch few/go; cd few && aisb -q --net none --ulimit nofile=64:64 -- python3 -c "$TERMINALS"
+"""
+
+
+def test_the_terminals_of_a_sandbox_are_counted_with_all_others(lab: Lab) -> None:
+    """By the kernel, over all containers of the machine; a cap on open files is one on them too."""
+    result = lab.run(COUNTED, env={"TERMINALS": TERMINALS})
+
+    counted, many, few = map(int, result.text.split())
+    assert (counted, many, 0 < few < 64) == (1, 200, True), result.errors
