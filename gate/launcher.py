@@ -86,6 +86,7 @@ def main() -> None:
 def _launch(command: list[bytes]) -> None:
     if not command:
         raise Refused("there is no command")
+    report("launcher")
     check_drop(read_text("/proc/self/status"))
     environment = parse_variables(read_descriptor(VARIABLES))
     check_home(environment.get(b"HOME", b""))

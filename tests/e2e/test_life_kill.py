@@ -125,7 +125,10 @@ PHASES = {
     # Where podman goes on because nothing has told it to end.
     "podman": Phase(was_there=False),
     "entrypoint": Phase("inside"),
+    "begun": Phase(then="inside"),
+    "checked": Phase(then="inside"),
     "rules": Phase(then="inside"),
+    "launcher": Phase(then="inside"),
     "relay": Phase(then="inside"),
     "proved": Phase(then="inside"),
     "exec": Phase(then="inside"),

@@ -7,7 +7,7 @@ import pytest
 from tests.tools.box import Box, Ended, run_box
 from tests.tools.test_ruleset import pinned
 
-PHASES = ["rules", "relay", "proved", "exec"]
+PHASES = ["begun", "checked", "rules", "launcher", "relay", "proved", "exec"]
 RULES = pinned((("203.0.113.10", 80), ("2001:db8::10", 80)))
 PINS = "allowed.test 203.0.113.10 2001:db8::10\n"
 # A device with a way to everywhere, at which nobody answers.

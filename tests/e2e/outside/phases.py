@@ -27,7 +27,7 @@ BEFORE = {
 }
 AFTER = {"volume": "volume create", "gate proved": "run gate"}
 # Inside a phase is reached when it is told; before the first one the entrypoint is at work.
-INSIDE = ("entrypoint", "rules", "relay", "proved", "exec")
+INSIDE = ("entrypoint", "begun", "checked", "rules", "launcher", "relay", "proved", "exec")
 
 
 def named(argv: "list[str]") -> str:
