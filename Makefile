@@ -76,8 +76,8 @@ lab: export LAB_CMD := $(value CMD)
 lab: ## run CMD='...' in the laboratory (LAB_HOST=debian12 for the other host)
 	@tests/lab/run "$$LAB_CMD"
 
-bench: $(VENV)/ready lab-up ## measure, and compare with the targets
-	tests/bench/run
+bench: $(VENV)/ready lab-up ## measure, and compare with the targets; JSON=FILE for the document
+	tests/bench/run $(if $(JSON),--json '$(JSON)')
 
 spike: $(VENV)/ready lab-up ## measure what the design rests on again, and print what differs from docs/networking.md
 	tests/bench/spike

@@ -8,10 +8,12 @@ library, and checks no certificates: whoever opens TLS on the way has an authori
 from __future__ import annotations
 
 import json
+import math
+import os
 import select
 import socket
 import ssl
-import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -27,22 +29,24 @@ _TLS.verify_mode = ssl.CERT_NONE
 def request(job: dict[str, Any], number: int = 0) -> bytes:
     """A request of this job. Each is another, where the path has a place for its number."""
     path = job["path"].replace("NUMBER", str(number))
-    return f"GET {path} HTTP/1.1\r\nHost: {job['name']}\r\nUser-Agent: bench\r\n\r\n".encode()
+    more = f"Authorization: Bearer {os.environ.get(job['secret'], 'none')}\r\n" if "secret" in job else ""
+    return f"GET {path} HTTP/1.1\r\nHost: {job['name']}\r\nUser-Agent: bench\r\n{more}\r\n".encode()
 
 
 def dial(job: dict[str, Any], way: str) -> socket.socket:
-    """A connection to the job's port: by a proxy at `way`, by the gate's socket, or straight to an address."""
+    """A connection to the job's port, 443 unless it says so: by a proxy at `way`, by the gate's socket, or straight there."""
+    wanted = job.get("port", 443)
     if way.startswith("/"):
         plain = socket.socket(socket.AF_UNIX)
         plain.settimeout(SECONDS)
         plain.connect(way)
     else:
         host, _, port = way.partition(":")
-        plain = socket.create_connection((host, int(port or 443)), timeout=SECONDS)
+        plain = socket.create_connection((host, int(port or wanted)), timeout=SECONDS)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not port:
             return plain
-    target = f"{job['name']}:443"
+    target = f"{job['name']}:{wanted}"
     plain.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
     head = b""
     while not head.endswith(b"\r\n\r\n"):
@@ -56,8 +60,8 @@ def dial(job: dict[str, Any], way: str) -> socket.socket:
 
 
 def connect(job: dict[str, Any]) -> ssl.SSLSocket:
-    """TLS to the job's host, by its way."""
-    return _TLS.wrap_socket(dial(job, job["way"]), server_hostname=job["name"])
+    """TLS to the job's host, by its way; by the name where that is ""."""
+    return _TLS.wrap_socket(dial(job, job["way"] or address(job)), server_hostname=job["name"])
 
 
 def hear(secure: ssl.SSLSocket) -> None:
@@ -70,8 +74,15 @@ def hear(secure: ssl.SSLSocket) -> None:
             raise ConnectionError(answer.decode("latin-1"))
 
 
-def kept(job: dict[str, Any]) -> float:
-    """Requests a second on connections that are kept, each asked anew as soon as it has answered."""
+def rates(count: int, seconds: float, times: list[float]) -> dict[str, float]:
+    """Requests a second, and the milliseconds within which half of them and 99 in a hundred were answered."""
+    ordered = sorted(times)
+    p50, p99 = (1000 * ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in (0.5, 0.99))
+    return {"rate": count / seconds, "p50": p50, "p99": p99}
+
+
+def kept(job: dict[str, Any]) -> dict[str, float]:
+    """The rates of connections that are kept, each asked anew as soon as it has answered."""
     poll = select.epoll()
     clients = [connect(job) for _ in range(job["connections"])]
     buffers = {}
@@ -83,8 +94,9 @@ def kept(job: dict[str, Any]) -> float:
         buffers[number] = b""
         poll.register(number, select.EPOLLIN)
         client.send(request(job))
-    count = 0
+    times = []
     began = time.monotonic()
+    asked = dict.fromkeys(by_number, began)
     end = began + job["seconds"]
     while (now := time.monotonic()) < end:
         for number, _ in poll.poll(1):
@@ -96,28 +108,33 @@ def kept(job: dict[str, Any]) -> float:
                     if not piece or not buffers[number].startswith(b"HTTP/1.1 200 "[: len(buffers[number])]):
                         raise ConnectionError(buffers[number].decode("latin-1"))
                     if buffers[number].endswith(END):
-                        count += 1
+                        answered = time.monotonic()
+                        times.append(answered - asked[number])
+                        asked[number] = answered
                         buffers[number] = b""
-                        client.send(request(job, count))
+                        client.send(request(job, len(times)))
             except ssl.SSLWantReadError:
                 continue
     for client in clients:
         client.close()
-    return count / (now - began)
+    return rates(len(times), now - began, times)
 
 
-def new(job: dict[str, Any]) -> float:
-    """Requests a second, each on a connection of its own, a few at a time."""
+def new(job: dict[str, Any]) -> dict[str, float]:
+    """The rates of requests, each on a connection of its own, a few at a time."""
     left = list(range(job["count"]))
+    times: list[float] = []
     faults: list[Exception] = []
 
     def ask() -> None:
         while left and not faults:
             try:
                 words = request(job, left.pop())
+                asked = time.monotonic()
                 with connect(job) as secure:
                     secure.sendall(words)
                     hear(secure)
+                    times.append(time.monotonic() - asked)
             except IndexError:
                 return
             except OSError as error:
@@ -131,7 +148,7 @@ def new(job: dict[str, Any]) -> float:
         thread.join()
     if faults:
         raise faults[0]
-    return float(job["count"] / (time.monotonic() - began))
+    return rates(job["count"], time.monotonic() - began, times)
 
 
 def bulk(job: dict[str, Any]) -> float:
@@ -149,19 +166,89 @@ def bulk(job: dict[str, Any]) -> float:
         return count / 1e6 / (time.monotonic() - began)
 
 
-def latency(job: dict[str, Any]) -> list[float]:
-    """Milliseconds until a new connection has its first answer, by each of two ways in turn: the medians."""
+def latency(job: dict[str, Any]) -> dict[str, list[float]]:
+    """Milliseconds until a new connection has its first answer, by each of the ways in turn. "" is by the name."""
     words = request(job)
-    times: tuple[list[float], list[float]] = ([], [])
-    ways = [socket.gethostbyname(job["name"]), job["way"]]
+    times: dict[str, list[float]] = {way: [] for way in job["ways"]}
     for _ in range(job["count"]):
-        for way, found in zip(ways, times, strict=True):
+        for way, found in times.items():
             began = time.monotonic()
-            with _TLS.wrap_socket(dial(job, way), server_hostname=job["name"]) as secure:
+            with _TLS.wrap_socket(dial(job, way or address(job)), server_hostname=job["name"]) as secure:
                 secure.sendall(words)
                 hear(secure)
                 found.append(1000 * (time.monotonic() - began))
-    return [statistics.median(found) for found in times]
+    return times
+
+
+def verdicts(job: dict[str, Any]) -> dict[str, list[float]]:
+    """Milliseconds until a proxy has said of a name that is allowed, and of one that is not, what it thinks of it."""
+    times: dict[str, list[float]] = {"allowed": [], "denied": []}
+    for _ in range(job["count"]):
+        for kind, found in times.items():
+            began = time.monotonic()
+            try:
+                dial({"name": job[kind]}, job["way"]).close()
+                is_allowed = True
+            except ConnectionError:
+                is_allowed = False
+            found.append(1000 * (time.monotonic() - began))
+            if is_allowed != (kind == "allowed"):
+                raise ConnectionError(f"{job[kind]} is not {kind}")
+    return times
+
+
+def address(job: dict[str, Any]) -> str:
+    """What the job's name stands for here."""
+    return socket.gethostbyname(job["name"])
+
+
+def churn(job: dict[str, Any]) -> float:
+    """So many connections one after the other, a byte to and fro on each, by the ways in turn: how many a second."""
+    left = list(range(job["count"]))
+    faults: list[Exception] = []
+    ways = [way or address(job) for way in job["ways"]]
+
+    def ask() -> None:
+        while left and not faults:
+            try:
+                with dial(job, ways[left.pop() % len(ways)]) as plain:
+                    plain.sendall(b"x")
+                    if plain.recv(1) != b"x":
+                        raise ConnectionError("nothing comes back")
+            except IndexError:
+                return
+            except OSError as error:
+                faults.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(job["connections"])]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    return float(job["count"] / (time.monotonic() - began))
+
+
+def timed(job: dict[str, Any]) -> float:
+    """Seconds that a command takes, after others that do not count."""
+    environment = os.environ | job.get("environment", {})
+    for argv in job.get("before", ()):
+        subprocess.run(argv, check=True, cwd=job["directory"], stdout=subprocess.DEVNULL)
+    began = time.monotonic()
+    done = subprocess.run(
+        job["argv"], check=False, cwd=job["directory"], env=environment, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    took = time.monotonic() - began
+    if done.returncode:
+        raise OSError(f"{job['argv']} exited {done.returncode}: {done.stderr.decode('utf-8', 'replace')[-300:]}")
+    return took
+
+
+def hello(_job: dict[str, Any]) -> str:
+    """That the client is here."""
+    return "hello"
 
 
 def many(job: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ The server that the bench asks, quick enough not to be what is measured.
 
 AUTHORITY is a folder with a key and certificates, `NAME.pem` each.
 
-`/bulk/N` is N bytes; `/stream/N` is a first piece at once and the rest N seconds later; all else is a short answer. On the
+`/secret` is answered where the request holds the bench's secret, and cut elsewhere; `/bulk/N` is N bytes; `/stream/N` is a first piece at once and the rest N seconds later; all else is a short answer. On the
 other port everything comes back.
 Says a line when it listens, and ends with its standard input.
 """
@@ -22,6 +22,7 @@ import time
 from typing import Any
 
 SHORT = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+SECRET = b"Authorization: Bearer the-secret-of-the-bench\r\n"
 PIECE = bytes(1 << 18)
 
 
@@ -77,6 +78,8 @@ class Server:
             while data := client.recv(65536):
                 # The requests of the bench come whole.
                 path = data.split(b" ", 2)[1]
+                if path == b"/secret" and SECRET not in data:
+                    break
                 if path.startswith((b"/bulk/", b"/stream/")):
                     self._forget(number)
                     threading.Thread(target=send_long, args=(client, path), daemon=True).start()

@@ -15,6 +15,8 @@ from mitmproxy import http
 # `ACTION METHOD PATH`, by a blank each; PATH as in a policy file.
 LINES = os.environ["BENCH_RULES"].splitlines()
 HOST = os.environ["BENCH_NAME"]
+# The one that gets the secret, whatever is asked.
+INJECTED, SECRET = os.environ["BENCH_INJECTED"], os.environ["BENCH_SECRET"]
 RULES = [
     (action == "ALLOW", method, re.compile(path)) for action, method, path in (line.split(" ", 2) for line in LINES)
 ]
@@ -32,6 +34,9 @@ class Rules:
             for allows, method, pattern in RULES:
                 if method in ("*", asked.method) and pattern.fullmatch(path):
                     allowed = allows
+        elif asked.pretty_host == INJECTED:
+            allowed = True
+            asked.headers["Authorization"] = f"Bearer {SECRET}"
         if not allowed:
             flow.response = http.Response.make(403, b"refused\n")
 

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from gate import PROXY, RULED, SPLICED, Speaker, policy  # noqa: E402  # the bench's, found by the path above
+from tests.bench.measuring import (  # found by the path above
+    CLIENT,
+    PROXY,
+    RULED,
+    SPLICED,
+    Speaker,
+    policy,
+    put_client,
+)
 
 
 def main() -> None:
@@ -26,9 +32,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
     parser.add_argument("--minutes", type=float, default=60)
     seconds = int(60 * parser.parse_args().minutes)
-    shutil.copy(f"{HERE}/client.py", "client.py")
-    own = ("--policy", policy(), "--allow", f"{SPLICED}:5432")
-    with Speaker(["aisb", "-q", *own, "--", "python3", "-I", "-S", "/project/client.py"]) as client:
+    put_client()
+    with Speaker(["aisb", "-q", "--policy", policy(), "--", "python3", *CLIENT]) as client:
         found = client.ask("silence", passed=SPLICED, ruled=RULED, way=PROXY, seconds=seconds)
     for kind, fault in found.items():
         print(f"  {kind:<46} silent for {seconds} s: {fault or 'goes on'}")

@@ -1,95 +1,90 @@
 #!/usr/bin/python3
 """
-How long a start takes: `aisb -- true` with a warm and with a cold gate, against bare podman.
+How long a start takes, and what of: `aisb -- true` with a warm and with a cold gate, against bare podman and `srt true`.
 
     tests/lab/run 'python3 "$LAB_TREE"/tests/bench/start.py [--pairs N] [--json]'
 
-Interleaved pairs in one run, so that a machine whose speed drifts does so for both. Prints medians and the
-differences, pair by pair. Run as the user whose podman it is, with aisb on the PATH.
+Run as the user whose podman it is, with aisb on the PATH.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 
-TARGETS = {"warm": 0.25, "cold": 0.80}
-"""Seconds: a warm start over bare podman, a cold gate over a warm one."""
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
+from tests.bench import srt  # found by the path above
+from tests.bench.figures import STAGES, difference, median, most, parse_timings, ratio  # as above
+from tests.bench.measuring import Found, main, milliseconds, sandbox_image  # as above
 
-def seconds(argv: list[str]) -> float:
-    """How long the command takes, from start to end."""
-    began = time.monotonic()
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{argv} exited {done.returncode}: {done.stderr.decode()}")
-    return time.monotonic() - began
+WARM = ("aisb", "-q", "--allow", "allowed.test", "--", "true")
+LEAST_COLD = 5
 
 
-def sandbox_image() -> str:
-    """The image that aisb uses here, by its own preview."""
-    preview = ["aisb", "--net", "none", "--dry-run", "--", "true"]
-    shown = subprocess.run(preview, capture_output=True, check=True, text=True)
-    return next(word for word in shown.stdout.split() if word.startswith("localhost/aisb-sandbox:"))
+def bare() -> list[str]:
+    """podman alone, with the sandbox's image and mapping."""
+    argv = ["podman", "run", "--rm", "--network", "none", "--userns", "keep-id:uid=1000,gid=1000"]
+    return [*argv, "--entrypoint", "/bin/true", sandbox_image()]
 
 
-def measure(pairs: int) -> dict[str, object]:
-    """Interleaved runs of all three."""
-    bare = ["podman", "run", "--rm", "--network", "none", "--userns", "keep-id:uid=1000,gid=1000",
-            "--entrypoint", "/bin/true", sandbox_image()]  # fmt: skip
-    warm = ["aisb", "-q", "--allow", "allowed.test", "--", "true"]
-    for argv in (warm, bare, warm):
-        seconds(argv)
-    times: dict[str, list[float]] = {"bare": [], "warm": [], "cold": []}
+def cold(number: int) -> list[str]:
+    """A name that no gate knows yet needs a gate of its own."""
+    return ["aisb", "-q", "--gate-idle", "5", "--allow", f"n{os.getpid()}-{number}.allowed.test", "--", "true"]
+
+
+def stages() -> dict[str, float]:
+    """Milliseconds by stage, of one warm start."""
+    argv = (*WARM[:2], "--timings", *WARM[2:])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True)
+    return parse_timings(done.stderr)
+
+
+def peer_command() -> tuple[list[str], dict[str, str]]:
+    """The command line of `srt true`, or why there is none."""
+    try:
+        return srt.command("true"), {}
+    except srt.Absent as reason:
+        return [], {"srt": str(reason)}
+
+
+def measure(pairs: int) -> Found:
+    """Interleaved runs of all of them."""
+    peer, absent = peer_command()
+    alone = bare()
+    for argv in (WARM, alone, WARM):
+        milliseconds(*argv)
+    times: dict[str, list[float]] = {"bare": [], "warm": [], "srt": [], "cold": []}
+    told = []
     for number in range(pairs):
-        times["bare"].append(seconds(bare))
-        times["warm"].append(seconds(warm))
-        if number < max(5, pairs // 4):
-            # A name that no gate knows yet needs a gate of its own.
-            cold = ["aisb", "-q", "--gate-idle", "5", "--allow", f"n{os.getpid()}-{number}.allowed.test", "--", "true"]
-            times["cold"].append(seconds(cold))
-    median = {name: statistics.median(values) for name, values in times.items()}
-    over = {
-        "warm": statistics.median(a - b for a, b in zip(times["warm"], times["bare"], strict=True)),
-        "cold": median["cold"] - median["warm"],
-    }
-    return {"pairs": pairs, "median": median, "over": over, "targets": TARGETS, "times": times}
-
-
-def show(result: dict[str, object]) -> None:
-    """The figures as a person reads them."""
-    median, over = result["median"], result["over"]
-    assert isinstance(median, dict)
-    assert isinstance(over, dict)
-    print(f"medians of {result['pairs']} interleaved pairs")
-    for name, value in median.items():
-        print(f"  {name:<5} {1000 * value:7.0f} ms")
-    for name, target in TARGETS.items():
-        verdict = "met" if over[name] <= target else "MISSED"
-        than = "bare podman" if name == "warm" else "a warm gate"
-        print(f"  {name} over {than}: {1000 * over[name]:.0f} ms (target {1000 * target:.0f} ms: {verdict})")
-
-
-def main() -> None:
-    """Measure and print; exit 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    result = measure(options.pairs)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
-    over = result["over"]
-    assert isinstance(over, dict)
-    sys.exit(any(over[name] > target for name, target in TARGETS.items()))
+        times["bare"].append(milliseconds(*alone))
+        times["warm"].append(milliseconds(*WARM))
+        if peer:
+            times["srt"].append(1000 * srt.seconds(peer))
+        told.append(stages())
+        if number < max(LEAST_COLD, pairs // 4):
+            times["cold"].append(milliseconds(*cold(number)))
+    warm = {"aisb": times["warm"]}
+    beside = {"cold": times["cold"], "warm": times["warm"][: len(times["cold"])]}
+    figures = [
+        difference(
+            "start.warm",
+            "a warm start, over bare podman",
+            "ms",
+            {**warm, "podman": times["bare"]},
+            most(250),
+            wish=most(120),
+        ),
+        difference("start.cold", "a cold gate, over a warm one", "ms", beside, most(800)),
+    ]
+    if peer:
+        figures.append(ratio("start.srt", "a warm start, of `srt true`", {**warm, "srt": times["srt"]}, most(1)))
+    figures += [
+        median(f"stage.{name}", f"of a warm start: {name}", "ms", [one[name] for one in told]) for name in STAGES
+    ]
+    return Found(figures, absent)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, 20)

@@ -4,7 +4,7 @@ Runs a command while the bench's server is part of a laboratory host's fake inte
 
     tests/bench/with_origin.py HOST COMMAND [ARG...]
 
-`ruled.bench.test` and `passed.bench.test` lead to it, on ports 443 and 5432. A call of `tests/lab/run` by the command finds it there.
+`ruled.bench.test`, `passed.bench.test` and `injected.bench.test` lead to it, on ports 443 and 5432. A call of `tests/lab/run` by the command finds it there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from laboratory.locks import locked  # noqa: E402
 from laboratory.settings import need_host  # noqa: E402
 
 ADDRESS = "198.51.100.64"
-NAMES = ("ruled.bench.test", "passed.bench.test")
+NAMES = ("ruled.bench.test", "passed.bench.test", "injected.bench.test")
 PORT, ECHO_PORT = "9443", "9432"
 # The fake internet's own servers have 443 of every address.
 REDIRECT = f"""
