@@ -242,5 +242,31 @@ def test_a_page_without_its_marks_is_not_written() -> None:
         plot.with_block("before\nafter\n", "new")
 
 
+def committed() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((plot.FOLDER / "figures.json").read_text())
+    return read
+
+
+def test_the_page_and_its_drawings_are_those_of_the_document() -> None:
+    """Nobody has written a figure by hand: tests/bench/plot.py makes all of it."""
+    made = committed()
+    page = plot.PAGE.read_text()
+
+    assert plot.with_block(page, plot.block(made)) == page
+    assert (plot.FOLDER / "stages.svg").read_text() == plot.stages_drawing(made)
+    assert (plot.FOLDER / "paths.svg").read_text() == plot.paths_drawing(made)
+
+
+def test_both_hosts_have_all_figures() -> None:
+    """An empty cell would be a figure that nobody missed."""
+    made = committed()
+    keys = {host: [figure.key for figure in figures_of(made, host)] for host in made["hosts"]}
+
+    assert made["schema"] == SCHEMA
+    assert list(keys) == ["debian13", "debian12"]
+    assert keys["debian13"] == keys["debian12"]
+    assert [part for host in made["hosts"].values() for part in host["parts"].values() if "fault" in part] == []
+
+
 def test_rates_are_those_of_all_that_was_asked() -> None:
     assert rates(4, 2.0, [0.001, 0.003, 0.002, 0.1]) == {"rate": 2.0, "p50": 2.0, "p99": 100.0}
