@@ -64,6 +64,19 @@ def test_each_interrupt_arrives_once(lab: Lab) -> None:
         assert b"caught" not in terminal.before
 
 
+AT_ONCE = f"trap 'echo caught; exit 6' INT; echo {READY}; while :; do sleep 0.1; done"
+
+
+def test_an_interrupt_at_the_commands_first_word_is_the_commands(lab: Lab) -> None:
+    """C57: aisb may not have seen yet that the command is there, and has the key itself. Each time of a few."""
+    for _ in range(8):
+        with lab.terminal(RUN + 'sh -c "$AT_ONCE"; echo "code: $?"', env={"AT_ONCE": AT_ONCE}) as terminal:
+            terminal.expect("ready\r\n")
+            terminal.send(INTERRUPT)
+            terminal.expect("caught\r\n", timeout=20)
+            terminal.expect("code: 6\r\n")
+
+
 def test_an_interrupt_reaches_a_whole_command_that_has_no_terminal_inside(lab: Lab) -> None:
     """C57: the program that a shell waits for ends, and the shell, as on the host."""
     with at_prompt(lab) as shell:
