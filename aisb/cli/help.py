@@ -26,12 +26,13 @@ usage: aisb [run] FLAG* [AGENT-ARG*]          the pi agent, sandboxed
 
   aisb --allow llm.example.com --env AI_API_TOKEN
   aisb --allow git.example.com -- git fetch
+  aisb --allow @npm -- npm test
   aisb --net none --shell
 
 Only the current directory is mounted, at /project. No variable of yours goes in
 unless named, no host is reached unless allowed, and nothing inside is root.
 
-run:      run, serve   a command (the default: aisb run --help); what is asked
+run:      run, serve   one command (aisb run --help); what a program asks for
 policy:   init         write .ai-sandbox/allow for the project that is here
           trust        look at a project's .ai-sandbox, and let it count
           policy       what may be reached: policy check TARGET, policy show
@@ -39,7 +40,6 @@ policy:   init         write .ai-sandbox/allow for the project that is here
           allow, deny  change what a running sandbox may reach; ps, exec, stop
 images:   build, update, inspect   the two images: built, renewed, looked at
 machine:  doctor, gate, clean  will a run work; the gates; what no run needs
-
 Exit codes: the command's own; 2 usage; 69 something is missing; 77 refused to
 run unprotected. Where aisb cannot enforce, it does not run.
 """
