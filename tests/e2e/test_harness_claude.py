@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from typing import TYPE_CHECKING
 
+from aisb.domain.options import BY_FLAG, SHORT_FLAGS
 from tests.e2e.sandbox import outside
 from tests.e2e.test_pi_config import LEAKED, OF_THE_HOST
 
@@ -55,6 +57,15 @@ def test_the_hosts_ways_out_and_certificates_are_not_claudes(lab: Lab) -> None:
 
     assert result.text == "The tool said: looked\n", result.errors
     assert keys_told(lab) == {("/v1/messages", value)}
+
+
+def test_no_flag_of_ours_is_an_agents(lab: Lab) -> None:
+    """What begins an agent's arguments is no flag of ours by chance, but for the three that every program has."""
+    helps = [lab.run(f"aisb -q --net none {flags} --help") for flags in ("-- pi", "--harness claude -- claude")]
+
+    ours = {*BY_FLAG, *SHORT_FLAGS}
+    flags = [set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", shown.text)) for shown in helps]
+    assert [("-p" in theirs, ours & theirs - {"-h", "--help", "--version"}) for theirs in flags] == [(True, set())] * 2
 
 
 def test_claude_in_a_terminal(lab: Lab) -> None:
