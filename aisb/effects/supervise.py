@@ -357,9 +357,11 @@ class _Sandbox:
             elif not self._has_begun:
                 self._end_start(number, terminal)
                 continue
-            elif not from_terminal or terminal:
-                # A key that the terminal gave to us alone, just before podman was given the terminal.
+            elif not from_terminal:
                 os.kill(self._child, number)
+            elif terminal:
+                # A key that the terminal gave to us alone, just before podman was given the terminal.
+                self._job.press(number)
             if number in (signal.SIGTERM, signal.SIGHUP):
                 self._give_grace()
 
@@ -367,7 +369,8 @@ class _Sandbox:
         """
         Tell podman to end, which tells the command, where we are told to; the command, where nobody reads any more.
 
-        What a terminal sends to our whole group has reached podman already. After the time of grace the container is killed.
+        What a terminal sends to podman's own group has reached it already. After the time of grace the container is
+        killed.
         """
         if self._noted in ready:
             self._obey_signals(terminal)

@@ -200,6 +200,11 @@ class Job:
         """Stop it, as ^Z does."""
         self._send(self._look()[0], signal.SIGTSTP)
 
+    def press(self, number: int) -> None:
+        """What a key of the sandbox's terminal sends: to whom that belongs, or to the command where it has none."""
+        group, _, foreground = self._look()
+        self._send(foreground if foreground > 0 else group, number)
+
     def resume(self) -> None:
         """Continue it, if it is stopped."""
         self._send(self.stopped(), signal.SIGCONT)
@@ -210,7 +215,7 @@ class Job:
         self._send(group, signal.SIGTERM)
         return bool(group)
 
-    def _send(self, group: int, number: signal.Signals) -> None:
+    def _send(self, group: int, number: int) -> None:
         if group:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, number)

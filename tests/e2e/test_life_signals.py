@@ -6,6 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+import pexpect
 import pytest
 
 from tests.e2e.sandbox import outside, report_of
@@ -13,8 +14,6 @@ from tests.e2e.test_life_kill import FORGET, SLOW, SLOW_PODMAN, SLOW_RUNTIME
 from tests.e2e.test_life_terminal import NOTHING_LEFT, READY, RUN, ask, at_prompt
 
 if TYPE_CHECKING:
-    import pexpect
-
     from tests.e2e.lab import Lab, Result
 
 INTERRUPT, SUSPEND = "\x03", "\x1a"
@@ -70,11 +69,14 @@ AT_ONCE = f"trap 'echo caught; exit 6' INT; echo {READY}; while :; do sleep 0.1;
 def test_an_interrupt_at_the_commands_first_word_is_the_commands(lab: Lab) -> None:
     """C57: aisb may not have seen yet that the command is there, and has the key itself. Each time of a few."""
     for _ in range(8):
-        with lab.terminal(RUN + 'sh -c "$AT_ONCE"; echo "code: $?"', env={"AT_ONCE": AT_ONCE}) as terminal:
+        with lab.terminal(f'exec {RUN} sh -c "$AT_ONCE"', env={"AT_ONCE": AT_ONCE}) as terminal:
+            terminal.delaybeforesend = None
             terminal.expect("ready\r\n")
             terminal.send(INTERRUPT)
             terminal.expect("caught\r\n", timeout=20)
-            terminal.expect("code: 6\r\n")
+            terminal.expect(pexpect.EOF)
+            terminal.close()
+            assert terminal.exitstatus == 6
 
 
 def test_an_interrupt_reaches_a_whole_command_that_has_no_terminal_inside(lab: Lab) -> None:
