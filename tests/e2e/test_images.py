@@ -11,6 +11,7 @@ import pytest
 
 from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
 from aisb.domain.images import GATE_PACKAGES, NODE_VERSION, NPM_VERSION, SANDBOX_PACKAGES
+from tests.e2e.conftest import NAMES as HOSTS
 from tests.e2e.lab import HERE, LABORATORY, Result
 
 if TYPE_CHECKING:
@@ -317,6 +318,21 @@ def test_two_builds_of_one_image_do_the_work_once(lab: Lab) -> None:
         "checking what is in it",
         "install ok installed",
     ], result.errors
+
+
+# Twenty seconds of packages: one host will do.
+@pytest.mark.parametrize("lab", HOSTS[:1], indirect=True)
+def test_a_base_of_the_distributions_own_packages_is_made_again_byte_for_byte(lab: Lab) -> None:
+    """By whoever knows nothing of the first: so nothing that stands on it has to be built."""
+    result = online(
+        lab,
+        "d=$(mktemp -d) && cd $d && export XDG_STATE_HOME=$d/state && aisb build -q >one && ls state/ai-sandbox/builds\n"
+        "mkdir -p own/ai-sandbox && cp -r $XDG_CACHE_HOME/ai-sandbox/downloads own/ai-sandbox/ && export XDG_CACHE_HOME=$d/own\n"
+        "aisb build --refresh-base >two 2>said; cmp one two && ls state/ai-sandbox/builds\n"
+        "sed -n 's/.*\\(base trixie from\\).*/\\1/p' said | head -n 1; rm -r $d",
+    )
+
+    assert result.text.splitlines() == ["base trixie from"], result.errors
 
 
 def test_an_interrupted_build_leaves_nothing_behind(lab: Lab) -> None:
