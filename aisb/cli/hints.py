@@ -10,6 +10,7 @@ from aisb.cli.request import variable_of
 from aisb.cli.splitter import first_unknown_flag
 from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, OPTIONS, SHORT_FLAGS
+from aisb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
 _LATER_VERBS = frozenset({"down", "status", "up"})
+# Flags of the agents that are spelt much like one of ours.
+_AGENTS_OWN = frozenset({"--mcp-config", "--mode", "--model", "--print", "--session"})
 # A second word that nobody would give an agent as a prompt, with its verb.
 _SECOND_WORDS = {"presets": "policy"}
 # A word for help, and other tools' short form of --version.
@@ -80,6 +83,46 @@ def hints_for(split: Split, verbs: frozenset[str], net: str) -> list[str]:
         _a_command(split, net),
     )
     return [hint for hint in hints if hint]
+
+
+def refuse_a_near_miss(split: Split, verbs: frozenset[str], harness: str) -> None:
+    """
+    Raises UsageError for a misspelt flag or verb of ours before a `--`: a command was meant, and with a protection.
+
+    Without the `--` all of it may be the agent's.
+    """
+    if "--" not in split.harness[1:]:
+        return
+    word, *rest = split.harness
+    if word.startswith("-"):
+        meant = "" if word in _AGENTS_OWN else nearest_flag(word)
+    else:
+        meant = _verb_before_a_command(split, verbs)
+    if not meant:
+        return
+    flags = [other for flag in split.flags for other in words_of(*flag)]
+    to_the_agent = line_of("aisb", *flags, "--", harness, word, *rest)
+    hint = f"did you mean {meant}?\nto hand it to the agent all the same: {to_the_agent}"
+    if word.startswith("-"):
+        raise UsageError(f"aisb has no flag {_shown(word)}", hint=hint)
+    if word in verbs:
+        raise UsageError(f"{word} comes after a flag", hint=hint)
+    raise UsageError(f"aisb has no verb {_shown(word)}", hint=hint)
+
+
+def _shown(word: str) -> str:
+    return word if word.isprintable() else repr(word)
+
+
+def _verb_before_a_command(split: Split, verbs: frozenset[str]) -> str:
+    """The verb that was probably meant, as it is typed; "" where the word is the agent's."""
+    word = split.harness[0]
+    if split.said_run:
+        return ""
+    meant = (word,) if word in verbs else _mistyped_verb(word, verbs)
+    if not meant and (near := _nearest(word.lower(), [*sorted(verbs), *sorted(_LATER_VERBS)])):
+        meant = ("gate", near) if near in _LATER_VERBS else (near,)
+    return line_of("aisb", *meant) if meant else ""
 
 
 def _other_word(split: Split) -> str | None:

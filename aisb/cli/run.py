@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.cli.hints import hints_for, nearest_flag, strange_variables
+from aisb.cli.hints import hints_for, nearest_flag, refuse_a_near_miss, strange_variables
 from aisb.cli.output import answer, say, write_stderr
 from aisb.cli.request import Request, read_login, read_request
 from aisb.cli.splitter import first_unknown_flag
@@ -117,6 +117,7 @@ def run(
     clock = Clock()
     asked = read_request(split, os.environ)
     _be_strict(split, asked)
+    refuse_a_near_miss(split, verbs, asked.wanted.harness)
     # One that is passed in is the command's, whatever it is called.
     for warning in strange_variables(os.environ.keys() - {item.source for item in asked.given}):
         say(f"warning: {warning}")

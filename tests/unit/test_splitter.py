@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisb.cli.hints import hints_for, strange_variables
+from aisb.cli.hints import hints_for, refuse_a_near_miss, strange_variables
 from aisb.cli.main import VERBS as ALL_VERBS
 from aisb.cli.splitter import Split, split
 from aisb.domain.options import BY_FLAG, FLAG
@@ -196,6 +196,46 @@ def test_hints(words: list[str], hints: list[str]) -> None:
     taken = split(words, VERBS)
 
     assert hints_for(taken, VERBS, (taken.values("net") or ("allow",))[-1]) == hints
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "meant", "handed"),
+    [
+        (["--readonly"], "aisb has no flag --readonly", "--read-only", "aisb -- pi --readonly -- echo 'a b'"),
+        (
+            ["--net", "none", "--memroy=1g"],
+            "aisb has no flag --memroy=1g",
+            "--memory",
+            "aisb --net none -- pi --memroy=1g -- echo 'a b'",
+        ),
+        (["statsu"], "aisb has no verb statsu", "aisb gate status", "aisb -- pi statsu -- echo 'a b'"),
+        (["lern"], "aisb has no verb lern", "aisb learn", "aisb -- pi lern -- echo 'a b'"),
+        (["-q", "run"], "run comes after a flag", "aisb run", "aisb -q -- pi run -- echo 'a b'"),
+        (["run", "--readonly"], "aisb has no flag --readonly", "--read-only", "aisb -- pi --readonly -- echo 'a b'"),
+    ],
+)
+def test_a_near_miss_before_a_command_is_refused(words: list[str], message: str, meant: str, handed: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_a_near_miss(split([*words, "--", "echo", "a b"], ALL_VERBS), ALL_VERBS, "pi")
+
+    hint = f"did you mean {meant}?\nto hand it to the agent all the same: {handed}"
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--readonly"],
+        ["statsu", "echo"],
+        ["--model", "x", "--", "hi"],
+        ["--verbose", "--", "hi"],
+        ["explain", "--", "hi"],
+        ["run", "statsu", "--", "hi"],
+        ["--read-only", "--", "--readonly", "--", "hi"],
+    ],
+)
+def test_what_may_be_the_agents_is_not_refused(words: list[str]) -> None:
+    refuse_a_near_miss(split(words, ALL_VERBS), ALL_VERBS, "pi")
 
 
 @pytest.mark.parametrize(
