@@ -34,6 +34,10 @@ VERBS = frozenset(
 )
 
 
+# The words below a verb.
+BELOW = {"gate": ("status", "up", "down", "logs"), "policy": ("check", "show", "presets")}
+
+
 def main(arguments: list[str]) -> int:
     """Run aisb and return its exit code."""
     try:
@@ -72,6 +76,8 @@ def _forget_what_is_left() -> None:
 def _dispatch(arguments: list[str]) -> int:
     from aisb.cli.splitter import split
 
+    if (asked := _asked_for_help(arguments)) is not None:
+        return _dispatch([*asked, "--help"])
     taken = split(arguments, VERBS)
     if taken.has("version"):
         return _version(as_json=taken.harness == ("--json",))
@@ -96,6 +102,16 @@ def _dispatch(arguments: list[str]) -> int:
 
         return run(taken, VERBS)
     return _verb(taken.verb, taken.rest)
+
+
+def _asked_for_help(arguments: list[str]) -> list[str] | None:
+    """The verb that `help` is asked about, none for aisb itself; None where more words make it a prompt."""
+    first, *words = arguments or [""]
+    if first != "help":
+        return None
+    verb, *below = words or [""]
+    is_verb = verb in VERBS and (not below or (len(below) == 1 and below[0] in BELOW.get(verb, ())))
+    return words if is_verb or not words else None
 
 
 def _version(*, as_json: bool) -> int:

@@ -14,6 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from aisb import __version__
 from aisb.cli.help import verb_help
 from aisb.cli.hints import line_of
+from aisb.cli.main import BELOW
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
 from aisb.domain.answers import answer_text
@@ -35,8 +36,6 @@ _WORDS = (
     ("Missing parameter: entry", "it needs an entry: HOST or HOST:PORT"),
     ("No such command ", "it knows no word "),
 )
-# The words below a verb.
-_BELOW = {"gate": ("status", "up", "down", "logs"), "policy": ("check", "show", "presets")}
 # As for a run.
 _HELP = {"help_option_names": ["--help", "-h"]}
 
@@ -520,7 +519,7 @@ def _refuse_nothing(verb: str, words: list[str]) -> None:
 
 def _named(verb: str, words: list[str]) -> str:
     """The verb, or the one below it, as it is typed."""
-    below = words[:1] if words[:1] and words[0] in _BELOW.get(verb, ()) else []
+    below = words[:1] if words[:1] and words[0] in BELOW.get(verb, ()) else []
     return " ".join(["aisb", verb, *below])
 
 
@@ -531,7 +530,7 @@ def _see(verb: str, words: list[str]) -> str:
 
 def _hint(verb: str, words: list[str]) -> str:
     """The line that was meant, where it is one of the words below a verb that is wrong; else where to look."""
-    below = _BELOW.get(verb, ())
+    below = BELOW.get(verb, ())
     if not below or not words or words[0] in below:
         return _see(verb, words)
     near = get_close_matches(words[0].lower(), below, n=1)
@@ -540,7 +539,7 @@ def _hint(verb: str, words: list[str]) -> str:
 
 def _sentence(text: str, verb: str) -> str:
     """What was wrong, in the words of the rest of aisb where typer's are known."""
-    *first, last = _BELOW.get(verb, ("",))
+    *first, last = BELOW.get(verb, ("",))
     for theirs, ours in (*_WORDS, ("Missing command", f"it needs a word: {', '.join(first)} or {last}")):
         text = text.replace(theirs, ours)
     # The word that was meant stands in the hint, in a line of its own.

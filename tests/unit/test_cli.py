@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.help import run_help
+from aisb.cli.main import _asked_for_help
 from aisb.cli.output import say
 from aisb.cli.request import read_request
 from aisb.cli.run import need_gate_network
@@ -73,6 +74,18 @@ def test_help_fits_a_screen() -> None:
 )
 def test_no_help_is_wider_than_a_screen(words: list[str]) -> None:
     assert [line for line in aisb(*words).stdout.decode().splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("exec",), ("logs",), ("version",), ("gate", "status"), ("policy",)])
+def test_help_as_a_word_prints_what_the_flag_prints(words: tuple[str, ...]) -> None:
+    by_word, by_flag = aisb("help", *words), aisb(*words, "--help")
+
+    assert (by_word.returncode, by_word.stdout, by_word.stderr) == (0, by_flag.stdout, b"")
+
+
+@pytest.mark.parametrize("words", [["help", "me"], ["help", "run", "tests"], ["run", "help"], ["helpful"], [""], []])
+def test_help_before_other_words_is_a_prompt(words: list[str]) -> None:
+    assert _asked_for_help(words) is None
 
 
 def test_every_option_is_in_the_help_of_run() -> None:
