@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import os
 import posixpath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aisb.cli.hints import line_of
 from aisb.cli.output import answer, say
 from aisb.domain.answers import answer_text
 from aisb.domain.layers import Setting
 from aisb.domain.printing import printable
+from aisb.domain.run_record import ended_words
 from aisb.domain.variables import parse_variable, values_in_sight, values_of
 from aisb.effects.host import need_host
-from aisb.effects.live import find_run
+from aisb.effects.live import find_run, is_of
 from aisb.effects.process import SystemRunner
 from aisb.effects.sealed import sealed, sealed_by
-from aisb.effects.session import owner_of
+from aisb.effects.session import living, owner_of
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
-from aisb.errors import UsageError
+from aisb.errors import AisbError, UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_directory
 from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
 
@@ -49,7 +53,7 @@ def exec_verb(words: tuple[str, ...]) -> int:
         return print_help(["exec"])
     wish = _parsed(list(words))
     where = directories(os.environ)
-    session = _need(where, wish.run, ".")
+    session = _need(where, wish.run, ".", lambda other: line_of("aisb", "exec", other, *_rest(words, wish.run)))
     asked = [parse_variable(Setting(text, "--env")) for text in wish.env]
     given = values_of(asked, os.environb)
     for note in values_in_sight(asked, "what is passed on by its name is private: --env NAME"):
@@ -62,6 +66,14 @@ def exec_verb(words: tuple[str, ...]) -> int:
     os.chdir("/")
     argv = exec_argv(host.podman, session.run, home, command, terminal=wish.terminal)
     return run_beside(argv, variables).exit_code()
+
+
+def _rest(words: tuple[str, ...], run: str) -> list[str]:
+    """A line of `aisb exec` without its run."""
+    rest = list(words)
+    if run in rest:
+        rest.remove(run)
+    return rest
 
 
 def _parsed(words: list[str]) -> _Wish:
@@ -90,12 +102,49 @@ def _parsed(words: list[str]) -> _Wish:
     return _Wish(run, bool(found["--tty"]), (found["--cwd"] or [""])[-1], tuple(found["--env"]), tuple(command))
 
 
-def _need(where: Directories, run: str, project: str) -> Session:
+def _need(where: Directories, run: str, project: str, line: Callable[[str], str]) -> Session:
+    """
+    The run that is meant, where it goes on. `line` is the command line with another run in its place.
+
+    Raises UsageError for one that has ended, with how, and for none; what is proposed is of this project.
+    """
+    if run and not any(session.run.startswith(run) for session in living(where.runtime)):
+        own = [session.run for session in living(where.runtime) if is_of(session, _project_here(where, project))]
+        hint = f"this project's run: {line(own[-1])}" if own else "see what ran, and how it ended: aisb ps --all"
+        raise UsageError(_why_not(where, run), hint=hint)
     resolved = "" if run else resolve_project(project, os.environ, where)
     session = find_run(where.runtime, resolved, run, "run")
     if session is None:
         raise UsageError(f"no sandbox of {resolved} is running", hint="see what runs: aisb ps")
     return session
+
+
+def _project_here(where: Directories, project: str) -> str:
+    """The project; "" where this is none, which a run that is named by its id need not be in."""
+    try:
+        return resolve_project(project, os.environ, where)
+    except AisbError:
+        return ""
+
+
+def _why_not(where: Directories, run: str) -> str:
+    """Why a run that is named so does not go on."""
+    from aisb.effects.run_list import ended_run
+
+    try:
+        over = ended_run(where, run)
+    except UsageError:
+        # Several that have ended.
+        over = None
+    if over is None:
+        return f"no run whose id begins with {run} goes on"
+    return f"run {over['run']} has ended: {_how_it_ended(over)}"
+
+
+def _how_it_ended(over: dict[str, Any]) -> str:
+    reason = printable(over["reason"])
+    how = ended_words(over)
+    return f"{how}, {reason}" if reason and over["exit"] != 0 else how
 
 
 def _home_of(session: Session) -> str:
@@ -138,14 +187,20 @@ def inspect_run_verb(run: str, *, packages: bool) -> None:
     if run != "." and (over := ended_run(where, run)):
         answer(answer_text(over))
         return
-    session = _need(where, "" if run == "." else run, ".")
+    session = _need(where, "" if run == "." else run, ".", lambda other: f"aisb inspect {other}")
     host = need_host(where.cache, SystemRunner(), os.environ.get("PATH", ""), "")
     answer(answer_text(state_of(session, host.podman, SystemRunner())))
 
 
 def stop_verb(run: str, project: str) -> int:
     """Have it end as by SIGTERM, and wait for that."""
-    session = _need(directories(os.environ), "" if run == "." else run, project)
+    here = [] if project == "." else ["--project", project]
+    session = _need(
+        directories(os.environ),
+        "" if run == "." else run,
+        project,
+        lambda other: line_of("aisb", "stop", other, *here),
+    )
     stop(session)
     say(f"run {session.run} has ended")
     return 0

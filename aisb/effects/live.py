@@ -39,9 +39,9 @@ def find_run(runtime: str, project: str, wanted: str, named: str = "--run") -> S
     if wanted:
         found = [session for session in sessions if session.run.startswith(wanted)]
         if not found:
-            raise UsageError(
-                f"{named} {wanted}: there is no run of that id{_running(sessions)}", hint=_how(sessions, named)
-            )
+            # What other projects run is nothing to propose here.
+            own = [session for session in sessions if is_of(session, project)]
+            raise UsageError(f"{named} {wanted}: there is no run of that id{_running(own)}", hint=_how(own, named))
     else:
         found = [session for session in sessions if is_of(session, project)]
     if len(found) > 1:
@@ -55,7 +55,7 @@ def _which(sessions: Sequence[Session]) -> str:
 
 
 def _running(sessions: Sequence[Session]) -> str:
-    return f"; what runs is{_which(sessions)}" if sessions else ""
+    return f"; what runs here is{_which(sessions)}" if sessions else ""
 
 
 def _how(sessions: Sequence[Session], named: str) -> str:

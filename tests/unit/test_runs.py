@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.request import read_request
-from aisb.cli.runs import _environment, _parsed
+from aisb.cli.runs import _environment, _need, _parsed, _rest
 from aisb.cli.splitter import split
+from aisb.effects.run import project_identity
 from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
@@ -21,6 +22,7 @@ from aisb.effects.session import lend_variables, open_session
 from aisb.errors import Unavailable, UsageError
 from aisb.render.argv import exec_argv, in_directory
 from tests.fakes import FakeRunner, said
+from tests.unit.test_ps import directories, over
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +73,31 @@ def test_flags_stand_before_the_run_or_behind_it() -> None:
 
     assert _parsed(words) == ("1a2b", True, "sub", ("A", "B=--"), ("sh", "--tty", "--", "x"))
     assert _parsed([".", "--", "true"]) == ("", False, "", (), ("true",))
+
+
+def test_of_a_run_that_goes_on_no_more_it_is_said_how_it_ended(tmp_path: Path) -> None:
+    """What is proposed in its place is of this project, and a whole line."""
+    where = directories(tmp_path)
+    for run, name in (("5e6f7a8b", "other"), ("1a2b3c4d", "p")):
+        (tmp_path / name).mkdir()
+        open_session(f"{where.runtime}/r", run, {"project": project_identity(str(tmp_path / name))}, "{}")
+    (tmp_path / "q").mkdir()
+    over(tmp_path, "0000000a")
+
+    def refused(run: str, project: str) -> tuple[str, str]:
+        with pytest.raises(UsageError) as caught:
+            _need(where, run, str(tmp_path / project), lambda other: f"aisb stop {other}")
+        return caught.value.message, caught.value.hint
+
+    line, all_of_them = "this project's run: aisb stop 1a2b3c4d", "see what ran, and how it ended: aisb ps --all"
+    ended = "run 0000000a has ended: exit 3, the command ended with 3"
+    assert refused("0000", "p") == (ended, line)
+    assert refused("0000", "q") == (ended, all_of_them)
+    assert refused("ffff", "gone") == ("no run whose id begins with ffff goes on", all_of_them)
+
+
+def test_another_run_takes_its_place_in_a_line_of_exec() -> None:
+    assert _rest(("--tty", "0000", "--", "echo", "0000"), "0000") == ["--tty", "--", "echo", "0000"]
 
 
 @pytest.mark.parametrize(
