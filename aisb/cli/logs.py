@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.output import answer, answer_some, colour, say
 from aisb.domain.answers import answer_text
+from aisb.domain.printing import printable
 from aisb.domain.records import Record, is_wanted, parse_since, read_record
-from aisb.effects.records import follow, recorded
+from aisb.effects.records import follow, recorded, recorded_or_without_gate
 from aisb.effects.situation import need_directory
 from aisb.effects.state import preview_directories
 from aisb.errors import UsageError
@@ -49,19 +50,37 @@ def logs_verb(run: str, project: str, wish: Wish) -> int:
     wish = wish._replace(since=parse_since(wish.since, datetime.now(UTC)) if wish.since else "")
     # A run that is named by its id is found from anywhere, also from a directory that is gone.
     is_asked = project != os.curdir or run in ("", os.curdir)
-    place = _place_of(project) if is_asked else ""
+    place = _place_of(project) if is_asked else _place_if_there(project)
     if is_asked:
         need_directory(place)
-    found = recorded(preview_directories(os.environ))
+    found = recorded_or_without_gate(preview_directories(os.environ))
     chosen = _named(run, place, found) if run else _last(place, found)
     if chosen is None:
         say(f"no run of {place} has a record yet")
         if wish.summary and wish.json:
             answer(answer_text({"run": "", "destinations": []}))
         return 0
-    if not _show(chosen, wish):
+    if not chosen.has_gate:
+        return _say_without_gate(chosen, wish)
+    # Of the lines in JSON each names its run.
+    heading = "" if run or wish.json else f"{_titled(chosen)}, the last one of {place}:"
+    if not _show(chosen, wish, heading):
         still = "so far " if chosen.session else ""
         say(f"run {chosen.run}: {still}nothing {'like that ' if _is_narrow(wish) else ''}is on record")
+    return 0
+
+
+def _titled(chosen: Recorded) -> str:
+    """The run and when it began."""
+    when = printable(chosen.started[:16].replace("T", " "))
+    return f"run {chosen.run} ({when} UTC)" if when else f"run {chosen.run}"
+
+
+def _say_without_gate(chosen: Recorded, wish: Wish) -> int:
+    """That no older run's record is meant in the place of this one's, which it has not."""
+    say(f"{_titled(chosen)}: it {'has' if chosen.session else 'had'} no gate, so nothing is recorded")
+    if wish.summary and wish.json:
+        answer(answer_text({"run": chosen.run, "destinations": []}))
     return 0
 
 
@@ -71,6 +90,13 @@ def _place_of(project: str) -> str:
     except FileNotFoundError:
         hint = "change to one that does, or name the project (--project DIR) or a run (aisb logs ID)"
         raise UsageError("the current directory no longer exists", hint=hint) from None
+
+
+def _place_if_there(project: str) -> str:
+    try:
+        return os.path.realpath(project)
+    except FileNotFoundError:
+        return ""
 
 
 def _is_narrow(wish: Wish) -> bool:
@@ -85,35 +111,32 @@ def _named(run: str, project: str, found: list[Recorded]) -> Recorded:
     """
     The run whose id begins so; `.` is this project's only one that runs. Raises UsageError for none, and for many.
     """
+    # What other projects ran is nothing to propose here.
+    known = [item for item in found if item.project == project]
     if run == ".":
-        known = [item for item in found if item.project == project]
-        candidates = [item for item in known if item.session]
-        near, said = [], f"of {project} goes on"
+        candidates, said = [item for item in known if item.session], f"of {project} goes on"
     else:
-        known, candidates = found, [item for item in found if item.run.startswith(run)]
-        near, said = _nearest(run, found), f"is named {run!r}"
+        candidates, said = [item for item in found if item.run.startswith(run)], f"is named {run!r}"
     if len(candidates) == 1:
         return candidates[0]
-    how_many = "more than one run" if candidates else "no run with a record"
-    raise UsageError(f"{how_many} {said}", hint=_others_line([item.run for item in candidates], near, known))
+    if candidates:
+        named = ", ".join(item.run for item in candidates[:_MOST_NAMED])
+        more = ", ..." if len(candidates) > _MOST_NAMED else ""
+        raise UsageError(f"more than one run {said}", hint=f"they are {named}{more}")
+    raise UsageError(f"no run with a record {said}", hint=_other_line(run, [item.run for item in known]))
 
 
-def _others_line(meant: list[str], near: list[str], known: list[Recorded]) -> str:
-    """Which runs there are in the place of what was named."""
-    first = "they are" if meant else "the nearest:" if near else "the last ones:"
-    named = meant or near or [item.run for item in reversed(known)]
-    shown = ", ".join(named[:_MOST_NAMED]) + (", ..." if len(named) > _MOST_NAMED else "")
-    return f"{first} {shown}" if shown else "see what runs: aisb ps"
-
-
-def _nearest(run: str, found: list[Recorded]) -> list[str]:
+def _other_line(run: str, runs: list[str]) -> str:
+    """The line for the run of this project whose id is the nearest, or else for its last one."""
     from difflib import get_close_matches
 
-    return get_close_matches(run, [item.run for item in reversed(found)], n=3, cutoff=0.4)
+    if near := get_close_matches(run, runs[::-1], n=1, cutoff=0.4):
+        return f"did you mean: aisb logs {near[0]}"
+    return f"the last one here: aisb logs {runs[-1]}" if runs else "see what ran: aisb ps --all"
 
 
-def _show(chosen: Recorded, wish: Wish) -> bool:
-    """Print what is wanted of it; whether there was anything."""
+def _show(chosen: Recorded, wish: Wish, heading: str) -> bool:
+    """Print what is wanted of it, the heading on stderr before it; whether there was anything."""
     lines = _lines(chosen, wish)
     if wish.summary:
         records = (record for _, record in lines)
@@ -121,20 +144,21 @@ def _show(chosen: Recorded, wish: Wish) -> bool:
             answer(answer_text({"run": chosen.run, "destinations": summary_json(records)}))
             return True
         rows = summary_markdown(records) if wish.markdown else summary_lines(records, colour=colour())
-        answer("".join(f"{row}\n" for row in rows))
-        return bool(rows)
+        return _print(rows, heading)
     if wish.json:
         return _print(line for line, _ in lines)
     if wish.follow and chosen.session:
-        return _print(log_line(record, _WIDTH_TO_FOLLOW, colour=colour()) for _, record in lines)
+        return _print((log_line(record, _WIDTH_TO_FOLLOW, colour=colour()) for _, record in lines), heading)
     decisions = [record for _, record in lines]
     width = width_of(decisions)
-    return _print(log_line(record, width, colour=colour()) for record in decisions)
+    return _print((log_line(record, width, colour=colour()) for record in decisions), heading)
 
 
-def _print(lines: Iterable[str]) -> bool:
+def _print(lines: Iterable[str], heading: str = "") -> bool:
     is_any = False
     for line in lines:
+        if heading and not is_any:
+            say(heading)
         is_any = True
         answer_some(f"{line}\n")
     answer("")

@@ -39,13 +39,18 @@ class Kept(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A run that has a record. `session` is where it runs; None once it has ended."""
+    """
+    A run that has a record. `session` is where it runs; None once it has ended.
+
+    `has_gate` is whether anything wrote decisions down.
+    """
 
     run: str
     project: str
     started: str
     directory: str
     session: Session | None = None
+    has_gate: bool = True
 
     @property
     def audit(self) -> str:
@@ -107,6 +112,28 @@ def recorded(where: Directories) -> list[Recorded]:
     finished = [_recorded(run, path, None) for run, path in kept if _has_audit(path)]
     by_start = sorted(finished, key=lambda item: item.started), sorted(running, key=lambda item: item.started)
     return [item for items in by_start for item in items]
+
+
+def recorded_or_without_gate(where: Directories) -> list[Recorded]:
+    """Those of `recorded`, and every run that had no gate to write anything down; in its order. Raises as it does."""
+    found = recorded(where)
+    sessions = {session.run: session for session in living(where.runtime)}
+    gates = f"{where.runtime}/g/"
+    with_gate = {run for run, session in sessions.items() if session.path.startswith(gates)}
+    known = with_gate.union(item.run for item in found)
+    others = [
+        Recorded(
+            item["run"],
+            item["project"],
+            item["started"],
+            f"{where.state}/runs/{item['run']}",
+            sessions.get(item["run"]),
+            has_gate=False,
+        )
+        for item in every_run(where)
+        if item["gate"] is None and item["run"] not in known
+    ]
+    return sorted([*found, *others], key=lambda item: (item.session is not None, item.started))
 
 
 def _has_audit(directory: str) -> bool:

@@ -102,9 +102,10 @@ def test_a_record_is_shown_as_a_table_as_a_summary_and_in_part(lab: Lab) -> None
         rf"{time}  allow  - {{17}} allowed\.test:443  CONNECT  .* out, .* in, .* s  by allowed\.test \(--allow\)\n"
     )
     denied = rf"{time}  deny   not-listed {{9}}evil\.test:443 {{5}}CONNECT\n"
-    assert re.fullmatch(allowed + 2 * denied, parts["table"]), parts
-    assert re.fullmatch(2 * denied.replace(" {5}", "  "), parts["denied"]), parts
-    assert parts["summary"] == (
+    heading = r"aisb: run [0-9a-f]{8} \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\), the last one of \S+:\n"
+    assert re.fullmatch(heading + allowed + 2 * denied, parts["table"]), parts
+    assert re.fullmatch(heading + 2 * denied.replace(" {5}", "  "), parts["denied"]), parts
+    assert parts["summary"].partition(":\n")[2] == (
         "2  deny   not-listed         evil.test:443     --allow evil.test\n"
         "1  allow  -                  allowed.test:443\n"
     )
@@ -123,7 +124,7 @@ until aisb logs 2>/dev/null | grep -q evil.test; do sleep 0.1; done
 aisb logs -f --json --denied . >followed & follower=$!
 until grep -qs evil.test followed; do sleep 0.1; done
 aisb logs -f >/dev/full 2>full; echo "full disk: $?"
-aisb logs -f | head -1 | cut -d' ' -f4
+aisb logs -f . | head -1 | cut -d' ' -f4
 echo >go; wait $follower; echo "the follower: $?"
 sed 's/.*"host": "\\([^"]*\\)".*/\\1/' followed | grep test
 """
@@ -260,7 +261,7 @@ until aisb logs 2>/dev/null | grep -q evil.test; do sleep 0.1; done
 run=$(aisb logs --json | sed -n '1s/.*"run": "\\([0-9a-f]*\\)".*/\\1/p')
 gate=$(ls -d "$XDG_RUNTIME_DIR"/aisb/g/*/r/$run | sed 's,.*/g/\\([0-9a-f]*\\)/r/.*,\\1,')
 podman kill aisb-gate-$gate >/dev/null; echo >go; wait $!; echo $?
-grep -c '^aisb: denied evil.test:443' words; aisb logs
+grep -c '^aisb: denied evil.test:443' words; aisb logs $run
 """
 
 

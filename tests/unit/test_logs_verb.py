@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from aisb.domain.run_record import COMMAND, End
 from aisb.effects.records import AUDIT, keep_record
-from aisb.effects.run_record import ABOUT
+from aisb.effects.run_record import ABOUT, RunRecord, new_fields
 from aisb.effects.session import Session, close_session, open_session
 from tests.unit.test_log import CUT_OFF, DENIED, LINE
 
@@ -58,6 +59,11 @@ class Place(NamedTuple):
     def ended(self, run: str, *lines: Mapping[str, object], started: str = "2026-03-01", project: str = "") -> None:
         """A run that has written these lines, and has ended."""
         self.end(self.run(run, *lines, started=started, project=project))
+
+    def without_gate(self, run: str, started: str) -> None:
+        """A run that had no gate, and has ended."""
+        record = RunRecord(self.state, new_fields(run, self.project, "true", net="none") | {"started": started})
+        record.end(End(0, COMMAND, ""))
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """`aisb logs` in the project."""
@@ -120,15 +126,46 @@ def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
     assert place.logs("12345679") == (
         2,
         "",
-        "aisb: no run with a record is named '12345679'\naisb:   the nearest: 12345678\n",
+        "aisb: no run with a record is named '12345679'\naisb:   did you mean: aisb logs 12345678\n",
     )
-    assert place.logs("zz")[2].splitlines()[1] == "aisb:   the last ones: aaaaaaaa, 12ffffff, 12345678"
+    assert place.logs("zz")[2].splitlines()[1] == "aisb:   the last one here: aisb logs aaaaaaaa"
     place.end(running)
     assert place.logs(".") == (
         2,
         "",
-        f"aisb: no run with a record of {place.project} goes on\naisb:   the last ones: aaaaaaaa, 12345678\n",
+        f"aisb: no run with a record of {place.project} goes on\naisb:   the last one here: aisb logs aaaaaaaa\n",
     )
+
+
+def test_of_what_other_projects_ran_nothing_is_proposed(place: Place) -> None:
+    place.ended("12ffffff", named("b.test"), project="/elsewhere")
+
+    assert place.logs("12fffff0")[2].splitlines()[1] == "aisb:   see what ran: aisb ps --all"
+
+
+def test_which_run_is_shown_is_said_where_none_was_named(place: Place) -> None:
+    place.ended("0000000a", named("a.test"), started="2026-03-01T11:30:02.123Z")
+    said = f"aisb: run 0000000a (2026-03-01 11:30 UTC), the last one of {place.project}:\n"
+
+    shown = [place.logs(*words) for words in ((), ("--summary",), ("-f",), ("0000",), ("--json",))]
+
+    assert [(code, errors) for code, _, errors in shown] == [(0, said), (0, said), (0, said), (0, ""), (0, "")]
+
+
+@pytest.mark.parametrize("words", [(), ("--denied",), ("0000000b",), ("--json",), ("-f",), ("--summary",)])
+def test_of_a_run_without_a_gate_no_older_ones_record_is_shown(place: Place, words: tuple[str, ...]) -> None:
+    place.ended("0000000a", named("a.test"), started="2026-03-01T11:30:02.123Z")
+    place.without_gate("0000000b", "2026-03-02T09:05:00.000Z")
+
+    said = "aisb: run 0000000b (2026-03-02 09:05 UTC): it had no gate, so nothing is recorded\n"
+    assert place.logs(*words) == (0, "", said)
+    assert hosts(place.logs("--json", "0000000a")[1]) == ["a.test"]
+
+
+def test_programs_are_told_of_a_run_without_a_gate_too(place: Place) -> None:
+    place.without_gate("0000000b", "2026-03-02T09:05:00.000Z")
+
+    assert json.loads(place.logs("--json", "--summary")[1])["run"] == "0000000b"
 
 
 def test_where_there_is_no_record_a_sentence_says_so(place: Place) -> None:
@@ -196,14 +233,15 @@ def test_a_run_is_followed_until_it_ends(place: Place) -> None:
             file.write(json.dumps(DENIED) + "\n")
         assert "evil.test:443" in process.stdout.readline()
         place.end(session)
-        assert process.communicate(timeout=60) == ("", "")
+        said = f"aisb: run 0000000a (2026-03-01 UTC), the last one of {place.project}:\n"
+        assert process.communicate(timeout=60) == ("", said)
         assert process.returncode == 0
 
 
 def test_a_reader_that_leaves_ends_it_without_a_word(place: Place) -> None:
     """Also where nothing more is written to the record. (A run may be silent for hours.)"""
     session = place.run("0000000a", LINE)
-    with place.start("-f") as process:
+    with place.start("-f", "0000000a") as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
@@ -232,7 +270,8 @@ def test_on_a_full_disk_it_ends_with_a_sentence(place: Place, count: int, words:
             check=False,
         )
 
-    assert (done.returncode, done.stderr) == (1, "aisb: stdout could not be written: No space left on device\n")
+    said = done.stderr.splitlines()[-1]
+    assert (done.returncode, said) == (1, "aisb: stdout could not be written: No space left on device")
 
 
 def test_a_record_that_nobody_follows_is_read_and_not_waited_for(place: Place) -> None:
