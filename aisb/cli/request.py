@@ -73,6 +73,8 @@ class Files(NamedTuple):
     protect: tuple[Setting, ...] = ()
     unprotect: tuple[Setting, ...] = ()
     masks: tuple[str, ...] = ()
+    # Those of the command line.
+    named_masks: tuple[str, ...] = ()
     mounts: tuple[MountWish, ...] = ()
 
 
@@ -254,6 +256,7 @@ def _files(layers: Sequence[Layer]) -> Files:
         protect,
         unprotect,
         tuple(parse_mask(item.value, item.named("mask")) for item in masks),
+        tuple(item.value for item in masks if item.origin == "--mask"),
         tuple(parse_mount(item.value, item.named("mount")) for item in added(layers, "mount")),
     )
 

@@ -305,7 +305,8 @@ def _more_lines(job: Job, shield: Shield, unkept: Unenforced, notes: Sequence[st
 
 
 def _shield_lines(job: Job, shield: Shield) -> list[str]:
-    return shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target, shield.in_vain)
+    found = (shield.in_vain, shield.unmatched)
+    return shield_lines(shield.masks, shield.survey, job.places, shield.bare, job.target, *found)
 
 
 def _with_injections(
@@ -509,6 +510,7 @@ def wishes_of(request: Request, mounts: tuple[Placed, ...]) -> Wishes:
         protect=request.files.protect,
         unprotect=request.files.unprotect,
         masks=request.files.masks,
+        named_masks=request.files.named_masks,
         default_masks=not request.has("no-default-masks"),
         home=os.environ.get("HOME", ""),
         git_files=(*user_git_files(os.environ), *_configs(mounts)),

@@ -79,6 +79,7 @@ def joined(shields: Sequence[Shield]) -> Shield:
         surveys=tuple(item for shield in shields for item in shield.surveys),
         bare=tuple(path for shield in shields for path in shield.bare),
         in_vain=tuple(path for shield in shields for path in shield.in_vain),
+        unmatched=tuple(flag for shield in shields for flag in shield.unmatched),
     )
 
 

@@ -58,7 +58,7 @@ class Shield(NamedTuple):
     are of each directory that can be written, by its path, and `survey` is of the first.
 
     `bare` is what was to be masked and cannot be, because of its name; `in_vain` what was asked for on the command line
-    not to be protected, and is not by any rule.
+    not to be protected, and is not by any rule; `unmatched` the flags that were given for what is not there.
     """
 
     covers: tuple[Cover, ...] = ()
@@ -68,6 +68,7 @@ class Shield(NamedTuple):
     surveys: tuple[tuple[str, Survey], ...] = ()
     bare: tuple[str, ...] = ()
     in_vain: tuple[str, ...] = ()
+    unmatched: tuple[tuple[str, str], ...] = ()
 
 
 class Wishes(NamedTuple):
@@ -76,6 +77,8 @@ class Wishes(NamedTuple):
     protect: tuple[Setting, ...] = ()
     unprotect: tuple[Setting, ...] = ()
     masks: tuple[str, ...] = ()
+    # Those of them that the command line names.
+    named_masks: tuple[str, ...] = ()
     default_masks: bool = True
     home: str = ""
     git_files: tuple[str, ...] = ()
@@ -115,7 +118,19 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
         surveys=() if wishes.work_tree else ((tree.path, found),),
         bare=tuple(path for path in wished if path not in masked),
         in_vain=tuple(_in_vain(tree, wishes, seen)),
+        unmatched=tuple(_unmatched(tree, wishes, seen)),
     )
+
+
+def _unmatched(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[tuple[str, str]]:
+    """Each flag, with its value, that means nothing that is there; what a file says is for many projects."""
+    for item in wishes.protect:
+        place = parse_place(item.value, item.named("protect"))
+        if item.origin == "--protect" and place.kind != DIRECTORY and tree.status(place.path) is None:
+            yield "--protect", item.value
+    for pattern in wishes.named_masks:
+        if not any(tree.status(path) for path in _meant_by(tree, (pattern,), seen)):
+            yield "--mask", pattern
 
 
 def _in_vain(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
@@ -331,9 +346,13 @@ def _masked(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
         yield from _files_behind(tree, seen.secrets)
         # All of them: of a crowd nobody knows which ones an agent made to hide another.
         yield from (path for path in _files_behind(tree, seen.keys) if is_key(tree.beginning(path)))
-    yield from _behind(tree, filter(is_exact, wishes.masks))
-    if wishes.masks:
-        yield from _behind(tree, (path for path in seen.paths if is_masked(path, wishes.masks)))
+    yield from _meant_by(tree, wishes.masks, seen)
+
+
+def _meant_by(tree: Tree, patterns: tuple[str, ...], seen: Survey) -> Iterator[str]:
+    yield from _behind(tree, filter(is_exact, patterns))
+    if patterns:
+        yield from _behind(tree, (path for path in seen.paths if is_masked(path, patterns)))
 
 
 def _behind(tree: Tree, paths: Iterable[str]) -> Iterator[str]:

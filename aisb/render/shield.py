@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from aisb.domain.protected import Cover
 
 MOST = 20
+_NOTHING_THERE = {
+    "--mask": "matches nothing in the project (a name is looked for in its upper levels)",
+    "--protect": "protects nothing: no such path is in the project, and what is made there can be written",
+}
 
 
 class Seen(Protocol):
@@ -58,11 +62,13 @@ def shield_lines(
     bare: Sequence[str] = (),
     project: str = PROJECT_TARGET,
     in_vain: Sequence[str] = (),
+    unmatched: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
     """
     What is said at the start: what is mounted besides, which files read as empty, and what of this machine can be
     spoken to inside. `bare` is what cannot be masked, because no mount takes its name; `project` is where that is
-    inside; `in_vain` what was not to be protected, and is not anyway.
+    inside; `in_vain` what was not to be protected, and is not anyway; `unmatched` flags
+    with their values, for what is not there.
     """
     hidden = [mask.target.removeprefix(f"{project}/") for mask in masks if mask.shown]
     sockets = list(seen.sockets) if seen else []
@@ -75,6 +81,7 @@ def shield_lines(
             " (see: aisb policy show)"
             for path in in_vain
         ),
+        *(f"note: {flag} {printable(value)} {_NOTHING_THERE[flag]}" for flag, value in unmatched),
         *([f"masked, so empty inside: {some(hidden)}"] if hidden else []),
         *([f"warning: not masked, for a line break or bytes in the name: {some(list(bare))}"] if bare else []),
         *([f"warning: sockets in the project, which what is inside can speak to: {some(sockets)}"] if sockets else []),

@@ -699,6 +699,24 @@ def test_what_a_flag_does_not_unprotect_after_all_is_said(project: Path, tmp_pat
     ]
 
 
+def test_a_flag_for_what_is_not_there_is_said(project: Path) -> None:
+    """A directory that is named as one is made; what a file of many projects says is not told."""
+    make(project, {"a/b.secret": "", "deep/er/and/x": ""})
+    protect = [Setting(path, "--protect") for path in ("a", "a/b.secret", "gone.txt", "new/")]
+    filed = Setting("nowhere", "~/.config/ai-sandbox/config.yaml:3")
+    masks = ("*.secret", "*.none", "deep/er/and/x", "deep/er/and/y")
+
+    shield = shield_of(
+        project, Wishes(protect=(*protect, filed), masks=(*masks, "*.filed"), named_masks=masks, home="/h")
+    )
+
+    assert shield.unmatched == (("--protect", "gone.txt"), ("--mask", "*.none"), ("--mask", "deep/er/and/y"))
+    assert shield_lines((), None, unmatched=[("--mask", "*\x1b"), ("--protect", "gone.txt")]) == [
+        "note: --mask *\\x1b matches nothing in the project (a name is looked for in its upper levels)",
+        "note: --protect gone.txt protects nothing: no such path is in the project, and what is made there can be written",
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "/", ".", "..", "../x", "a/../b", "/etc", "a//b", "./a", "a\nb", "x" * 5000])
 def test_what_is_no_path_below_the_project_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"--protect {text!r} is not a path below the project")):
