@@ -158,10 +158,30 @@ def _user_config(config: str, project: str) -> tuple[NamedFile, ...]:
     """The user's configuration file, if there is one."""
     path = f"{config}/config.yaml"
     if not os.path.lexists(path):
+        _refuse_another_name(config)
         return ()
     # Linked into a project, as by people who keep their settings in a repository, it is the agent's to write.
     found = read_named(path, project, "the configuration")
     return (found if found.in_project else NamedFile(found.file._replace(name=_short(path)), in_project=False),)
+
+
+def _refuse_another_name(config: str) -> None:
+    """Raises UsageError for a file that was meant to count, and does not. A copy that was put aside was not."""
+    try:
+        names = sorted(os.listdir(config))
+    except OSError:
+        return
+    others = [name for name in names if not name.startswith("config.yaml")]
+    if not others:
+        return
+    from difflib import get_close_matches
+
+    for name in others:
+        if get_close_matches(name.lower(), ["config.yaml"], cutoff=0.75):
+            raise UsageError(
+                f"{_short(f'{config}/{name}')} is not a file that aisb reads",
+                hint=f"name it: {_short(f'{config}/config.yaml')}",
+            )
 
 
 def _short(path: str) -> str:

@@ -212,6 +212,29 @@ def test_a_configuration_that_cannot_be_read_is_an_error(where: Directories, kin
         read_sources(Wish(""), where, None)
 
 
+@pytest.mark.parametrize("name", ["config.yml", "Config.yaml", "conf.yaml", "confg.yaml", "configs.yaml"])
+def test_a_configuration_by_another_name_is_not_passed_over(where: Directories, name: str) -> None:
+    os.makedirs(where.config)
+    open(f"{where.config}/{name}", "x").close()
+
+    with pytest.raises(UsageError) as caught:
+        read_sources(Wish(""), where, None)
+    assert (caught.value.message, caught.value.hint) == (
+        f"{where.config}/{name} is not a file that aisb reads",
+        f"name it: {where.config}/config.yaml",
+    )
+    open(f"{where.config}/config.yaml", "x").close()
+    assert len(read_sources(Wish(""), where, None).layers) == 1
+
+
+def test_what_else_lies_beside_no_configuration_is_let_be(where: Directories) -> None:
+    os.makedirs(where.config)
+    for name in ("config.yaml.bak", "config.yaml~", "tools.containerfile", "ca.pem"):
+        open(f"{where.config}/{name}", "x").close()
+
+    assert read_sources(Wish(""), where, None) == Sources()
+
+
 def test_a_hash_without_a_project_has_no_meaning(where: Directories) -> None:
     with pytest.raises(UsageError, match=r"^--trust-once is for the files of a project"):
         read_sources(Wish("", (), "0" * 64), where, None)
