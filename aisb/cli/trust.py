@@ -8,9 +8,13 @@ import termios
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say, write_stderr
+from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.answers import answer_text
+from aisb.domain.layers import PROJECT
+from aisb.domain.net import ALLOW as NET_ALLOW
+from aisb.domain.policy import parse_allow
 from aisb.domain.printing import printable
-from aisb.domain.trust import CONFIG_FILE, changes, content_hash
+from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE, changes, content_hash
 from aisb.effects.env_files import stand_in_of
 from aisb.effects.safe_files import is_reached_through, read_in_project, read_project_directory
 from aisb.effects.situation import resolve_project
@@ -49,10 +53,35 @@ def trust_verb(
     if not found:
         say(f"{resolved}: {'this is trusted already' if files else 'there is nothing to trust'}")
         return 0
+    for file in files:
+        _need_meaning(file)
     if not (os.isatty(0) and os.isatty(2)):
         raise _refused_without_a_terminal(Asked(resolved, files, found))
     need_trust(resolved, where.state, files, "", ask)
     return 0
+
+
+def _need_meaning(file: SourceFile) -> None:
+    """
+    Raises UsageError for a file of `.ai-sandbox` that would be an error as soon as it was trusted.
+
+    A run that comes upon new files parses nothing of them; here somebody has asked for this.
+    """
+    from aisb.domain.config_file import parse_config
+    from aisb.domain.policy_file import parse_policy_file
+
+    if file.name == ALLOW_FILE:
+        parse_allow(NET_ALLOW, parse_allow_file(file.data(), file.name))
+    elif file.name == POLICY_FILE:
+        parse_allow(NET_ALLOW, parse_policy_file(file.data(), file.name).allow)
+    elif file.name == CONFIG_FILE:
+        layer = parse_config(file.data(), file.name, PROJECT)
+        parse_allow(NET_ALLOW, ((item.value, item.origin) for item in layer.lists.get("allow", ())))
+
+
+def may_install(text: str) -> bool:
+    """Whether a configuration may say `install`: a key in quotes may be written with escapes."""
+    return "install" in text or "\\" in text
 
 
 def _refused_without_a_terminal(asked: Asked) -> Untrusted:
@@ -100,7 +129,7 @@ def _show(project: str, paths: Sequence[str], env_paths: Sequence[str], state: s
 def ask(asked: Asked) -> bool:
     """Show on stderr what is new and wait for an answer on stdin; anything but yes is no."""
     write_stderr(difference(asked.changes, colour=_colour(terminal=True)))
-    if any(change.name == CONFIG_FILE and change.new is not None for change in asked.changes):
+    if any(change.name == CONFIG_FILE and may_install(change.new or "") for change in asked.changes):
         say(_INSTALL)
     # What was typed, or made the terminal answer, before the question stood there is no answer to it.
     termios.tcflush(0, termios.TCIFLUSH)

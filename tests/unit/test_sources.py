@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pexpect
 import pytest
 
+from aisb.cli.trust import may_install
 from aisb.domain.layers import PROJECT, USER, Setting
 from aisb.domain.limits import BUILT_IN_CAPS
 from aisb.domain.source_files import SourceFile
@@ -303,6 +304,42 @@ def test_a_look_at_an_untrusted_project_is_refused_with_what_helps(project: Path
     assert aisb(tmp_path, project, "--trust-once", "x", "--print-policy")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("allow", "a.test\nhttps://\n", ".ai-sandbox/allow:2"),
+        ("allow", "@nmp\n", "@nmp"),
+        ("config.yaml", "instal: [jq]\n", ".ai-sandbox/config.yaml:1"),
+        ("config.yaml", "allow: [a b]\n", ".ai-sandbox/config.yaml:1"),
+        ("policy.yaml", "allow: [a.test]\nrules: []\n", ".ai-sandbox/policy.yaml:2"),
+        ("policy.yaml", "allow: ['*']\n", ".ai-sandbox/policy.yaml:1"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error_before_trust_is_asked_for(
+    project: Path, tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (project / ".ai-sandbox" / name).write_text(text)
+
+    code, stdout, stderr = aisb(tmp_path, project, "trust")
+
+    assert (code, stdout, message in stderr.splitlines()[0]) == (2, "", True)
+    # A run parses nothing that nobody trusts.
+    assert aisb(tmp_path, project, "--print-policy")[0] == 78
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("net: none\n", False),
+        ("install: [jq]\n", True),
+        ('"\\x69nstall": [jq]\n', True),
+        ('"inst\\\nall": [jq]\n', True),
+    ],
+)
+def test_of_what_is_installed_it_is_warned_where_a_file_may_say_so(text: str, may: bool) -> None:
+    assert may_install(text) == may
+
+
 def test_trust_says_what_it_is(project: Path, tmp_path: Path) -> None:
     """0 trusted, 1 not, 69 could not tell; asked at a terminal alone."""
     shown = aisb(tmp_path, project, "trust", "--show")
@@ -312,7 +349,7 @@ def test_trust_says_what_it_is(project: Path, tmp_path: Path) -> None:
     )
     child.expect(r"\[y/N\] ")
     assert "+a.test" in (child.before or "")
-    assert "is installed with an open network" in (child.before or "")
+    assert "is installed with an open network" not in (child.before or "")
     child.sendline("y")
     child.expect(pexpect.EOF)
     trusted = aisb(tmp_path, project, "trust", "--show")
