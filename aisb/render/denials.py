@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.hosts import show_authority
 from aisb.domain.live import CLOSING
-from aisb.domain.names import PROBED
+from aisb.domain.names import PROBED, WEB_PORTS
 from aisb.domain.verdict import CLOSED, CUT_OFF, SENTENCES, Failure, Reason
 from aisb.render.cures import cure_of, quoted
 
@@ -78,6 +78,8 @@ def _denial_line(event: _Event, times: str) -> str:
         return f"denied {_where(event)}{times}: {CLOSED}"
     entry = cure_of(host, port, reason, add)
     cure = f"to allow it, add: {quoted(('--allow', entry))}" if entry else "no entry is proposed for this"
+    if reason == Reason.DNS and not port and entry == host:
+        cure += f" (it opens {WEB_PORTS[0]} and {WEB_PORTS[1]}; for another port: {host}:PORT)"
     return f"denied {_where(event) or 'what was no request'}{times}: {SENTENCES.get(reason, reason)}; {cure}"
 
 

@@ -46,7 +46,8 @@ def test_what_is_allowed_but_not_there_is_told_from_what_is_refused(lab: Lab) ->
     ends = [line for line in result.errors.splitlines() if re.search("denied | is allowed, but", line)]
     assert {re.sub(r" \(\d+ times\)", "", line) for line in ends} == {
         "aisb: denied evil.test:443: no entry of the policy covers this host; to allow it, add: --allow evil.test",
-        "aisb: denied evil.test: no entry of the policy covers this name; to allow it, add: --allow evil.test",
+        "aisb: denied evil.test: no entry of the policy covers this name; to allow it, add: --allow evil.test "
+        "(it opens 80 and 443; for another port: evil.test:PORT)",
         "aisb: nowhere.test:80 is allowed, but its name does not resolve",
         "aisb: nowhere.test:443 is allowed, but its name does not resolve",
         "aisb: allowed.test:81 is allowed, but does not answer",

@@ -102,7 +102,8 @@ def test_each_refused_destination_is_said_once_with_the_entry_that_would_allow_i
         "denied allowed.test:8443: the host is allowed, but not on this port; "
         "to allow it, add: --allow allowed.test:8443",
         "denied [2001:db8::11]:443: no entry of the policy covers this address; to allow it, add: --allow '[2001:db8::11]:443'",
-        "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test",
+        "denied x.evil.test: no entry of the policy covers this name; to allow it, add: --allow x.evil.test "
+        "(it opens 80 and 443; for another port: x.evil.test:PORT)",
         "denied allowed.test:443: the names in the request are not one and the same; no entry is proposed for this",
         "denied refused.aisb.internal:443: no entry of the policy covers this host; no entry is proposed for this",
         "denied $(touch${IFS}/tmp/x;id): no entry of the policy covers this name; no entry is proposed for this",
@@ -180,7 +181,7 @@ def test_no_entry_is_proposed_that_would_be_refused() -> None:
 
     assert [line.partition("; ")[2] for line in lines] == [
         *["no entry is proposed for this"] * 4,
-        "to allow it, add: --allow x.github.io",
+        "to allow it, add: --allow x.github.io (it opens 80 and 443; for another port: x.github.io:PORT)",
     ]
 
 
