@@ -4,6 +4,7 @@ Hints for a command line, and warnings of variables, that may not mean what they
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from aisb.cli.request import variable_of
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
 # What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
 _LATER_VERBS = frozenset({"down", "status", "up"})
+# What other tools of this kind call what we have, and what they need and we do not.
+_ELSEWHERE = {"-v": "--mount", "--volume": "--mount", "-e": "--env", "--network": "--net", "--workdir": "--project"}
+_NOT_NEEDED = {
+    **dict.fromkeys(("-it", "-ti", "--interactive", "--tty"), "a command has this terminal as it is"),
+    "--name": "a run is named by its id: aisb ps",
+    "--rm": "nothing of a sandbox is left after its run",
+}
+# A value of `-e` and of `-v` there; the agents have such flags of their own.
+_VALUE_OF = {"-e": re.compile(r"[A-Z_][A-Z0-9_]*(=.*)?", re.DOTALL), "-v": re.compile(r"[^:]+:.+", re.DOTALL)}
 # Flags of the agents that are spelt much like one of ours.
 _AGENTS_OWN = frozenset({"--mcp-config", "--mode", "--model", "--print", "--session"})
 # A second word that nobody would give an agent as a prompt, with its verb.
@@ -95,14 +105,16 @@ def refuse_a_near_miss(split: Split, verbs: frozenset[str], harness: str) -> Non
         return
     word, *rest = split.harness
     if word.startswith("-"):
-        meant = "" if word in _AGENTS_OWN else nearest_flag(word)
+        meant = "" if word in _AGENTS_OWN else _meant_flag(split)
     else:
         meant = _verb_before_a_command(split, verbs)
-    if not meant:
+    needless = _NOT_NEEDED.get(word.partition("=")[0], "")
+    if not meant and not needless:
         return
     flags = [other for flag in split.flags for other in words_of(*flag)]
     to_the_agent = line_of("aisb", *flags, "--", harness, word, *rest)
-    hint = f"did you mean {meant}?\nto hand it to the agent all the same: {to_the_agent}"
+    first = f"did you mean {meant}?" if meant else f"leave it out: {needless}"
+    hint = f"{first}\nto hand it to the agent all the same: {to_the_agent}"
     if word.startswith("-"):
         raise UsageError(f"aisb has no flag {_shown(word)}", hint=hint)
     if word in verbs:
@@ -120,7 +132,7 @@ def _verb_before_a_command(split: Split, verbs: frozenset[str]) -> str:
     if split.said_run:
         return ""
     meant = (word,) if word in verbs else _mistyped_verb(word, verbs)
-    if not meant and (near := _nearest(word.lower(), [*sorted(verbs), *sorted(_LATER_VERBS)])):
+    if not meant and (near := nearest_word(word.lower(), [*sorted(verbs), *sorted(_LATER_VERBS)])):
         meant = ("gate", near) if near in _LATER_VERBS else (near,)
     return line_of("aisb", *meant) if meant else ""
 
@@ -134,16 +146,29 @@ def _other_word(split: Split) -> str | None:
 
 def _close_flag(split: Split) -> str | None:
     flag = first_unknown_flag(split.harness)
-    nearest = flag and nearest_flag(flag)
+    nearest = flag and not _other_word(split) and _meant_flag(split)
     return f"{flag} goes to the agent; aisb's own flag is {nearest}" if nearest else None
+
+
+def _meant_flag(split: Split) -> str | None:
+    """The flag of ours that was probably meant; where the agents have such a one too, by its value."""
+    flag, *rest = split.harness
+    if flag in _VALUE_OF and not _VALUE_OF[flag].fullmatch((rest or [""])[0]):
+        return None
+    return nearest_flag(flag)
 
 
 def nearest_flag(flag: str) -> str | None:
     """The flag of ours that was probably meant, or None."""
-    return _nearest(flag.partition("=")[0], BY_FLAG)
+    if flag.partition("=")[0] in _ELSEWHERE:
+        return _ELSEWHERE[flag.partition("=")[0]]
+    if flag.partition("=")[0] in _NOT_NEEDED:
+        return None
+    return nearest_word(flag.partition("=")[0], BY_FLAG)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """The one that was probably meant, or None."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.75)), None)
@@ -174,7 +199,7 @@ def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
         return f"{word} goes to the agent as a prompt; this version of aisb has no such verb: aisb --help"
     if word in verbs:
         return f"{word} comes after a flag, so it goes to the agent; a verb comes first: aisb {word}"
-    nearest = _nearest(word, sorted(verbs))
+    nearest = nearest_word(word, sorted(verbs))
     return f"{word} goes to the agent as a prompt; aisb's verb is: aisb {nearest}" if nearest else None
 
 
@@ -219,5 +244,5 @@ def _strange(name: str, known: list[str]) -> str:
     flag = next((flag for flag, option in BY_FLAG.items() if variable_of(option.name) == name), None)
     if flag:
         return f"{name} is not read; give the flag: {flag}"
-    nearest = _nearest(name, known)
+    nearest = nearest_word(name, known)
     return f"{name} is not read; {f'the nearest setting is {nearest}' if nearest else 'see: aisb run --help'}"

@@ -6,7 +6,7 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aisb.cli.hints import line_of
+from aisb.cli.hints import line_of, nearest_flag, nearest_word
 from aisb.cli.output import answer, say
 from aisb.domain.answers import answer_text
 from aisb.domain.layers import Setting
@@ -27,7 +27,7 @@ from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_director
 from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
@@ -93,13 +93,20 @@ def _parsed(words: list[str]) -> _Wish:
                 raise UsageError(f"aisb exec: {name} needs a value", hint=_USAGE)
             found[name].append(value if equals else ours.pop(0))
         elif name.startswith("-"):
-            raise UsageError(f"aisb exec has no flag {printable(name)}", hint=_USAGE)
+            raise UsageError(f"aisb exec has no flag {printable(name)}", hint=_near_flag(name, found) or _USAGE)
         else:
             runs.append(name + equals + value)
     if len(runs) != 1 or not runs[0]:
         raise UsageError("aisb exec takes one run before --", hint=_USAGE)
     run = "" if runs[0] == "." else runs[0]
     return _Wish(run, bool(found["--tty"]), (found["--cwd"] or [""])[-1], tuple(found["--env"]), tuple(command))
+
+
+def _near_flag(name: str, known: Iterable[str]) -> str:
+    """The flag that was probably meant, as a question; "" without one."""
+    # As podman's exec has it.
+    words = "--tty" if name in ("-it", "-ti", "-t") else nearest_word(name, known) or nearest_flag(name) or ""
+    return f"did you mean {words}?" if words in known else ""
 
 
 def _need(where: Directories, run: str, project: str, line: Callable[[str], str]) -> Session:

@@ -98,18 +98,29 @@ def _split_serve(words: list[str]) -> Split:
         flag = _take_flag(words)
         if flag is None:
             shown = words[0] if words[0].isprintable() else "what follows"
-            raise UsageError(f"aisb serve takes flags alone, and {shown} is none", hint="write: aisb serve FLAG...")
+            hint = _did_you_mean(words[0], BY_FLAG) or "write: aisb serve FLAG..."
+            raise UsageError(f"aisb serve takes flags alone, and {shown} is none", hint=hint)
         flags.append(flag)
     return Split(SERVE, tuple(flags), None, ())
 
 
 def _no_flag_of_learn(flags: list[tuple[str, str]], words: list[str]) -> UsageError:
     if words[0].startswith("-") or not words[0].isprintable():
-        return UsageError(f"aisb learn has no flag {words[0]}", hint="write: aisb learn FLAG... -- COMMAND ARG...")
+        hint = _did_you_mean(words[0], BY_FLAG | LEARN_BY_FLAG) or "write: aisb learn FLAG... -- COMMAND ARG..."
+        return UsageError(f"aisb learn has no flag {words[0]}", hint=hint)
     from shlex import join
 
     between = " FLAG..." if flags else ""
     return UsageError("aisb learn takes a command after --", hint=f"write: aisb learn{between} -- {join(words)}")
+
+
+def _did_you_mean(word: str, known: Mapping[str, Option]) -> str:
+    """The flag that was probably meant, as a question; "" without one."""
+    from aisb.cli.hints import nearest_flag, nearest_word
+
+    name = word.partition("=")[0]
+    near = name.startswith("-") and (nearest_word(name, known.keys() - BY_FLAG.keys()) or nearest_flag(name))
+    return f"did you mean {near}?" if near else ""
 
 
 def _take_flag(words: list[str], known: Mapping[str, Option] = BY_FLAG) -> tuple[str, str] | None:

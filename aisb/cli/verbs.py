@@ -13,7 +13,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from aisb import __version__
 from aisb.cli.help import verb_help
-from aisb.cli.hints import line_of
+from aisb.cli.hints import line_of, nearest_flag, nearest_word
 from aisb.cli.main import BELOW
 from aisb.cli.output import answer
 from aisb.cli.request import variable_of
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 # Of its parser's errors typer exports one; what that derives from is all of them.
 _UNREADABLE = cast("type[Exception]", typer.BadParameter.__base__)
+_NO_FLAG = "No such option: "
 _WORDS = (
-    ("No such option: ", "it has no flag "),
+    (_NO_FLAG, "it has no flag "),
     ("Got unexpected extra argument(s) ", "it takes no argument "),
     ("Option '", "the flag '"),
     ("requires an argument", "needs a value"),
@@ -499,7 +500,10 @@ def run_verb(verb: str, words: list[str]) -> int:
         with redirect_stdout(io.StringIO()) as printed:
             code = app([verb, *words], prog_name="aisb", standalone_mode=False)
     except _UNREADABLE as error:
-        raise UsageError(f"{_named(verb, words)}: {_sentence(str(error), verb)}", hint=_hint(verb, words)) from error
+        raise UsageError(
+            f"{_named(verb, words)}: {_sentence(str(error), verb)}",
+            hint=_near_flag(verb, words, str(error)) or _hint(verb, words),
+        ) from error
     answer(printed.getvalue())
     # What a verb leaves to be done prints as it goes.
     done = code() if callable(code) else code
@@ -526,6 +530,20 @@ def _named(verb: str, words: list[str]) -> str:
 def _see(verb: str, words: list[str]) -> str:
     """Where it is said how it is written."""
     return f"see: {_named(verb, words)} --help"
+
+
+def _near_flag(verb: str, words: list[str], text: str) -> str:
+    """The flag of this verb that was probably meant where it was one that it has not; "" otherwise."""
+    unknown = text.partition(_NO_FLAG)[2].partition(" ")[0].rstrip(".")
+    if not unknown:
+        return ""
+    command: Any = typer.main.get_command(app)
+    for word in (verb, *(words[:1] if verb in BELOW else ())):
+        command = getattr(command, "commands", {}).get(word)
+    flags = [name for param in getattr(command, "params", ()) for name in param.opts if name.startswith("--")]
+    other = nearest_flag(unknown)
+    near = nearest_word(unknown, flags) or (other if other in flags else None)
+    return f"did you mean {near}?" if near else ""
 
 
 def _hint(verb: str, words: list[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.request import read_request
-from aisb.cli.runs import _environment, _need, _parsed, _rest
+from aisb.cli.runs import _USAGE, _environment, _need, _parsed, _rest
 from aisb.cli.splitter import split
 from aisb.effects.run import project_identity
 from aisb.effects.run_record import new_fields, record_text
@@ -94,6 +94,21 @@ def test_of_a_run_that_goes_on_no_more_it_is_said_how_it_ended(tmp_path: Path) -
     assert refused("0000", "p") == (ended, line)
     assert refused("0000", "q") == (ended, all_of_them)
     assert refused("ffff", "gone") == ("no run whose id begins with ffff goes on", all_of_them)
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [
+        ("-it", "did you mean --tty?"),
+        ("-e", "did you mean --env?"),
+        ("--cdw", "did you mean --cwd?"),
+        ("--allow", _USAGE),
+    ],
+)
+def test_of_a_flag_that_exec_has_not_the_nearest_is_named(flag: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        _parsed([flag, "x", "--", "true"])
+    assert caught.value.hint == hint
 
 
 def test_another_run_takes_its_place_in_a_line_of_exec() -> None:

@@ -129,6 +129,10 @@ def test_nothing_after_the_first_positional_changes_our_flags(
             ["this goes to the agent as a prompt; to run bash itself: aisb --net none -- bash"],
             id="a program alone",
         ),
+        pytest.param(
+            ["-v", "/a:/b", "x"], ["-v goes to the agent; aisb's own flag is --mount"], id="another tool's flag"
+        ),
+        pytest.param(["-v"], ["-v goes to the agent; aisb's own flag is --version"], id="the same alone"),
         pytest.param(["help"], ["help goes to the agent; aisb's own flag is --help"], id="a word for help"),
         pytest.param(["-V"], ["-V goes to the agent; aisb's own flag is --version"], id="another short form"),
         pytest.param(
@@ -210,6 +214,10 @@ def test_hints(words: list[str], hints: list[str]) -> None:
         ),
         (["statsu"], "aisb has no verb statsu", "aisb gate status", "aisb -- pi statsu -- echo 'a b'"),
         (["lern"], "aisb has no verb lern", "aisb learn", "aisb -- pi lern -- echo 'a b'"),
+        (["--network", "none"], "aisb has no flag --network", "--net", "aisb -- pi --network none -- echo 'a b'"),
+        (["--volume=/a:/b"], "aisb has no flag --volume=/a:/b", "--mount", "aisb -- pi --volume=/a:/b -- echo 'a b'"),
+        (["-v", "/a:/b"], "aisb has no flag -v", "--mount", "aisb -- pi -v /a:/b -- echo 'a b'"),
+        (["-e", "KEY=x"], "aisb has no flag -e", "--env", "aisb -- pi -e KEY=x -- echo 'a b'"),
         (["-q", "run"], "run comes after a flag", "aisb run", "aisb -q -- pi run -- echo 'a b'"),
         (["run", "--readonly"], "aisb has no flag --readonly", "--read-only", "aisb -- pi --readonly -- echo 'a b'"),
     ],
@@ -223,12 +231,46 @@ def test_a_near_miss_before_a_command_is_refused(words: list[str], message: str,
 
 
 @pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("-it", "a command has this terminal as it is"),
+        ("--name=x", "a run is named by its id: aisb ps"),
+        ("--rm", "nothing of a sandbox is left after its run"),
+    ],
+)
+def test_what_other_tools_need_is_to_be_left_out(flag: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_a_near_miss(split([flag, "--", "sh"], ALL_VERBS), ALL_VERBS, "pi")
+
+    hint = f"leave it out: {why}\nto hand it to the agent all the same: aisb -- pi {flag} -- sh"
+    assert (caught.value.message, caught.value.hint) == (f"aisb has no flag {flag}", hint)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["learn", "--ouput", "x"], "did you mean --output?"),
+        (["learn", "--alow=x"], "did you mean --allow?"),
+        (["learn", "--zzz"], "write: aisb learn FLAG... -- COMMAND ARG..."),
+        (["serve", "--readonly"], "did you mean --read-only?"),
+        (["serve", "zzz"], "write: aisb serve FLAG..."),
+    ],
+)
+def test_of_a_flag_that_learn_or_serve_has_not_the_nearest_is_named(words: list[str], hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        split(words, ALL_VERBS)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["--readonly"],
         ["statsu", "echo"],
         ["--model", "x", "--", "hi"],
         ["--verbose", "--", "hi"],
+        ["-e", "./extension.ts", "--", "hi"],
+        ["-v", "--", "hi"],
         ["explain", "--", "hi"],
         ["run", "statsu", "--", "hi"],
         ["--read-only", "--", "--readonly", "--", "hi"],
