@@ -51,6 +51,7 @@ _LIKE_A_RULE = re.compile(r"(?P<methods>\*|[A-Za-z]+(?: *, *[A-Za-z]+)*) +(?:htt
 # A place on the web with a path, of which all or only that may have been meant.
 _WITH_PATH = re.compile(r"(?:https?://)?(?P<host>[^/?#@:,\s]+)(?P<path>/[^?#\s']+)(?:[?#].*)?")
 _A_RULE = "a rule is METHOD,METHOD HOST/PATH"
+_HOST_ALONE = "host"
 _HOST_PORT = re.compile(r"host:(?P<port>.*)")
 _BARE_PORT = re.compile(r"[0-9]{1,5}")
 _HOST_BEHIND = re.compile(r"(?![0-9]+$)[^/@:]+(?::[0-9]+)?")
@@ -271,12 +272,22 @@ def _refuse_what_means_too_much(text: str, host: str, match: str) -> None:
         raise _refused(text, "the sandbox has a localhost of its own", HOST_PORT_FORM)
     if host == OWN_SUFFIX or host.endswith("." + OWN_SUFFIX):
         raise _refused(text, f"names below {OWN_SUFFIX} are aisb's own", "leave it out")
+    if text == _HOST_ALONE:
+        raise _refused(text, "this is the machine itself, of which one port is opened", HOST_PORT_FORM)
+    if match != EXACT and "." not in host and _is_preset(host):
+        raise _refused(text, "this is no host but the name of a preset", f"write: @{host}, or exact:{host} for a host")
     if match != EXACT and _is_public_suffix(host):
         raise _refused(
             text,
             f"everything below {host!r} belongs to many owners",
             f"write: example.{host}, or exact:{host} if you mean that one name",
         )
+
+
+def _is_preset(name: str) -> bool:
+    from aisb.domain.presets import preset_names
+
+    return name in preset_names()
 
 
 def _is_public_suffix(name: str) -> bool:

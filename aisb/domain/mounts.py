@@ -23,6 +23,11 @@ _ENCLOSING = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/lib
               "/usr", "/var/run")  # fmt: skip
 _TAKEN = ("/", "/home", HOME, PROJECT, "/root", "/var")
 _SOURCE, _TARGET = ("src", "source"), ("dst", "destination", "target")
+# What is written for a mode and is none.
+_LIKE_A_MODE = {
+    **dict.fromkeys(("wr", "w", "RW", "write", "writable"), "rw"),
+    **dict.fromkeys(("or", "r", "RO", "read", "readonly", "read-only"), "ro"),
+}
 _HINT = "write: --mount SRC[:DST][:ro|rw], or: --mount type=bind,src=SRC,dst=DST,ro"
 
 
@@ -60,6 +65,10 @@ def _short(text: str, origin: str) -> MountWish:
     for mode in ("ro", "rw"):
         if text.endswith(f":{mode}"):
             rest, is_read_only = text[: -len(mode) - 1], mode == "ro"
+    before, colon, last = rest.rpartition(":")
+    if colon and last in _LIKE_A_MODE:
+        mode = _LIKE_A_MODE[last]
+        raise UsageError(f"{origin} {text!r}: {last} is no mode", hint=f"did you mean :{mode}? write: {before}:{mode}")
     source, *targets = rest.split(":")
     if len(targets) > 1:
         what = f"{origin} {text!r} has more colons than one between source and target"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.entries import parse_entry
 from aisb.domain.gather import SourcedHost, SourcedRule
-from aisb.domain.http_rules import can_never_match, parse_rule
+from aisb.domain.http_rules import ACTIONS, METHODS, can_never_match, parse_rule
 from aisb.domain.names import EXACT, NameEntry
 from aisb.domain.text_file import text_of
 from aisb.domain.yaml_reader import YamlReader
@@ -96,8 +96,15 @@ class _Reader(YamlReader):
         try:
             rule = parse_rule(action, method, path)
         except ValueError as error:
-            raise self.refused(node, str(error), _FORMS[_RULE]) from error
+            raise self.refused(node, str(error), _in_capitals(action, method) or _FORMS[_RULE]) from error
         if can_never_match(path):
             why = f"the path {path[:80]!r} matches nothing: every path begins with /, and the whole path is compared"
             raise self.refused(fields["path"], why, f"/{path.removeprefix('^')}")
         return SourcedRule(rule, self.origin(node))
+
+
+def _in_capitals(action: str, method: str) -> str:
+    """The first of the two that is none but for its small letters, as it is written; "" for neither."""
+    parts = (("action", action, ACTIONS), ("method", method, METHODS))
+    near = (f"{key}: {text.upper()}" for key, text, known in parts if text not in known and text.upper() in known)
+    return next(near, "")

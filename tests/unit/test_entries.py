@@ -64,6 +64,8 @@ LOOPBACK = "the sandbox has a loopback of its own"
         ("*", "this is every host", "name the hosts, or have no filter at all: --net full"),
         ("*.*", "this is every host", "name the hosts, or have no filter at all: --net full"),
         ("a.test b.test", "this is more than one entry", "write: a.test,b.test"),
+        ("npm", "this is no host but the name of a preset", "write: @npm, or exact:npm for a host"),
+        ("host", "this is the machine itself, of which one port is opened", HOST_PORT_FORM),
         ("exact:a.test, b.test:22", "this is more than one entry", "write: exact:a.test,b.test:22"),
         (
             "a.test,10.0.0.0/8",

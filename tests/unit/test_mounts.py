@@ -46,6 +46,20 @@ def test_both_forms_are_read(text: str, expected: tuple[str, str, bool]) -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("/a:/b:wr", "did you mean :rw? write: /a:/b:rw"),
+        ("/a:w", "did you mean :rw? write: /a:rw"),
+        ("/a:/b:readonly", "did you mean :ro? write: /a:/b:ro"),
+    ],
+)
+def test_of_what_is_almost_a_mode_the_mode_is_named(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_mount(text, "--mount")
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "names no source"),
@@ -54,6 +68,8 @@ def test_both_forms_are_read(text: str, expected: tuple[str, str, bool]) -> None
         ("/a::rw", "has an empty target"),
         ("/a:b", "does not begin with a slash"),
         ("/a:/b:z", "more colons"),
+        ("/a:/b:wr", "wr is no mode"),
+        ("/a:RO", "RO is no mode"),
         ("/a:/b:ro:rw", "more colons"),
         ("/a:/b/../c", "not a whole path in its plain form"),
         ("/a:/b/", "not a whole path in its plain form"),

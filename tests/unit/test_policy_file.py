@@ -110,6 +110,8 @@ def test_a_host_may_stand_twice_and_its_rules_add_up_from_top_to_bottom() -> Non
         ("networkPolicies:\n- hots: a.test\n  policies: []", 2, "'hots'", "host"),
         ("networkPolicies:\n- host: a.test\n  allow: []", 3, "'allow'", "allow in the top of the file"),
         (rule('{action: ALLOW, path: "/", metod: GET}'), 4, "'metod'", "method"),
+        (rule('{action: ALLOW, path: "/", method: get}'), 4, "'get'", "method: GET"),
+        (rule('{action: Deny, path: "/", method: GET}'), 4, "'Deny'", "action: DENY"),
         ("1: x", 1, "'1'", "version, allow, networkPolicies"),
         ("true: x", 1, "'true'", "version, allow, networkPolicies"),
         ("x: &a [b]\n<<: *a", 1, "anchor", "the text itself"),
