@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from aisb.cli.output import answer, say, write_stderr
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.answers import answer_text
-from aisb.domain.layers import PROJECT
+from aisb.domain.layers import PROJECT, USER
 from aisb.domain.net import ALLOW as NET_ALLOW
+from aisb.domain.packages import parse_packages
 from aisb.domain.policy import parse_allow
 from aisb.domain.printing import printable
 from aisb.domain.trust import ALLOW_FILE, CONFIG_FILE, POLICY_FILE, changes, content_hash
@@ -53,17 +54,18 @@ def trust_verb(
     if not found:
         say(f"{resolved}: {'this is trusted already' if files else 'there is nothing to trust'}")
         return 0
+    named = {_relative(resolved, path) for path in paths}
     for file in files:
-        _need_meaning(file)
+        _need_meaning(file, is_named=file.name in named)
     if not (os.isatty(0) and os.isatty(2)):
         raise _refused_without_a_terminal(Asked(resolved, files, found))
     need_trust(resolved, where.state, files, "", ask)
     return 0
 
 
-def _need_meaning(file: SourceFile) -> None:
+def _need_meaning(file: SourceFile, *, is_named: bool) -> None:
     """
-    Raises UsageError for a file of `.ai-sandbox` that would be an error as soon as it was trusted.
+    Raises UsageError for a file that would be an error as soon as it was trusted, as far as its name says what it is.
 
     A run that comes upon new files parses nothing of them; here somebody has asked for this.
     """
@@ -77,6 +79,23 @@ def _need_meaning(file: SourceFile) -> None:
     elif file.name == CONFIG_FILE:
         layer = parse_config(file.data(), file.name, PROJECT)
         parse_allow(NET_ALLOW, ((item.value, item.origin) for item in layer.lists.get("allow", ())))
+        wanted = {package: item for item in layer.lists.get("install", ()) for package in item.value.split(",")}
+        parse_packages(wanted, {package: item.named("install") for package, item in wanted.items()})
+    elif is_named and file.name.endswith((".yaml", ".yml")):
+        try:
+            parse_allow(NET_ALLOW, parse_policy_file(file.data(), file.name).allow)
+        except UsageError as error:
+            _need_configuration(file, error)
+
+
+def _need_configuration(file: SourceFile, error: UsageError) -> None:
+    """Raises that error of a policy, unless the file is a user's own configuration that is linked into a project."""
+    from aisb.domain.config_file import parse_config
+
+    try:
+        parse_config(file.data(), file.name, USER)
+    except UsageError:
+        raise error from None
 
 
 def may_install(text: str) -> bool:

@@ -311,6 +311,7 @@ def test_a_look_at_an_untrusted_project_is_refused_with_what_helps(project: Path
         ("allow", "@nmp\n", "@nmp"),
         ("config.yaml", "instal: [jq]\n", ".ai-sandbox/config.yaml:1"),
         ("config.yaml", "allow: [a b]\n", ".ai-sandbox/config.yaml:1"),
+        ("config.yaml", "net: none\ninstall: [Jq]\n", ".ai-sandbox/config.yaml:2"),
         ("policy.yaml", "allow: [a.test]\nrules: []\n", ".ai-sandbox/policy.yaml:2"),
         ("policy.yaml", "allow: ['*']\n", ".ai-sandbox/policy.yaml:1"),
     ],
@@ -325,6 +326,24 @@ def test_what_cannot_be_meant_is_an_error_before_trust_is_asked_for(
     assert (code, stdout, message in stderr.splitlines()[0]) == (2, "", True)
     # A run parses nothing that nobody trusts.
     assert aisb(tmp_path, project, "--print-policy")[0] == 78
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("rules.yaml", "allow: [a.test\n", 2),
+        ("rules.yaml", "alow: [a.test]\n", 2),
+        ("rules.yaml", "version: 1\nallow: [a.test]\n", 78),
+        ("own.yaml", "net: none\nmemory: 1g\n", 78),
+        ("hooks", "alow: [a.test]\n", 78),
+    ],
+)
+def test_a_named_file_is_looked_at_as_far_as_its_name_says_what_it_is(
+    project: Path, tmp_path: Path, name: str, text: str, code: int
+) -> None:
+    (project / name).write_text(text)
+
+    assert aisb(tmp_path, project, "trust", name)[0] == code
 
 
 @pytest.mark.parametrize(
