@@ -83,6 +83,17 @@ def test_help_as_a_word_prints_what_the_flag_prints(words: tuple[str, ...]) -> N
     assert (by_word.returncode, by_word.stdout, by_word.stderr) == (0, by_flag.stdout, b"")
 
 
+@pytest.mark.parametrize("first", [(), ("--dry-run",), ("--detach",), ("run", "-q")])
+def test_no_run_begins_without_a_protection_that_was_misspelt(first: tuple[str, ...]) -> None:
+    done = aisb(*first, "--readonly", "--net", "none", "--", "true")
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines()[-3:-1] == [
+        "aisb: aisb has no flag --readonly",
+        "aisb:   did you mean --read-only?",
+    ]
+
+
 @pytest.mark.parametrize("words", [["help", "me"], ["help", "run", "tests"], ["run", "help"], ["helpful"], [""], []])
 def test_help_before_other_words_is_a_prompt(words: list[str]) -> None:
     assert _asked_for_help(words) is None
