@@ -75,6 +75,11 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
     return 0
 
 
+def checked_entry(action: str, text: str) -> dict[str, object]:
+    """What the entry would be, and nothing else happens. Raises UsageError for what a running sandbox cannot have."""
+    return {"entries": [entry.text() for entry in _live(action, text, _parsed(action, text))]}
+
+
 def say_entry(session: Session, action: str, text: str, seconds: int) -> dict[str, object]:
     """Put an entry in force for a run, for so long (0: to its end); what that is, and how many connections it ended."""
     entries = _live(action, text, _parsed(action, text))

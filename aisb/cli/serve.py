@@ -42,8 +42,10 @@ def serve(split: Split, verbs: frozenset[str]) -> int:
 
 def _own(session: Session, method: str, params: dict[str, object]) -> dict[str, object]:
     """`allow` and `deny` of a client, as the verbs have them."""
-    from aisb.cli.live import say_entry
+    from aisb.cli.live import checked_entry, say_entry
 
+    if params.get("check"):
+        return checked_entry(method, str(params["entry"]))
     seconds = params.get("seconds", 0)
     return say_entry(session, method, str(params["entry"]), seconds if isinstance(seconds, int) else 0)
 

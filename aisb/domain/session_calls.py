@@ -149,7 +149,9 @@ CALLS: Mapping[str, Call] = {
 OWN: Mapping[str, Call] = {
     "status": Call(params={}),
     "watch": Call(params={"allowed": _FLAG}),
-    "allow": Call(params={"entry": _ENTRY, "seconds": _number(1, _MOST_SECONDS, needed=False)}),
+    "allow": Call(
+        params={"entry": _ENTRY, "seconds": _number(1, _MOST_SECONDS, needed=False), "check": _optional(_FLAG)}
+    ),
     "deny": Call(params={"entry": _ENTRY, "seconds": _number(1, _MOST_SECONDS, needed=False)}),
 }
 

@@ -2,7 +2,9 @@
 
 import type { ExtensionCommandContext } from "@earendil-works/pi-coding-agent";
 
+import { withAdvice } from "./advice.ts";
 import { CallError, NoSandboxError } from "./errors.ts";
+import type { Hello } from "./hello.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Voice } from "./voice.ts";
 import { oneLine, shellWord } from "./words.ts";
@@ -27,17 +29,37 @@ export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string
     voice.answer(`${entry} takes a session of its own: start pi with --sandbox-allow ${shellWord(entry)}`, "warning");
     return;
   }
+  try {
+    const hello = await sandbox.ready(ctx.signal);
+    await sandbox.check(entry);
+    const why = whyNot(sandbox, hello, entry);
+    if (why !== undefined) {
+      voice.answer(why, "warning");
+      return;
+    }
+    await askAndAllow(sandbox, voice, entry, ctx);
+  } catch (error) {
+    if (!(error instanceof CallError || error instanceof NoSandboxError)) throw error;
+    const hint = error instanceof CallError ? (error.hint ?? "") : "";
+    voice.answer(`not allowed: ${withAdvice(error.message, hint)}`, "error");
+  }
+}
+
+/** Why nothing can be allowed in this session, whatever the answer were; undefined where it can. */
+function whyNot(sandbox: Sandbox, hello: Hello, entry: string): string | undefined {
+  const another = `it takes a new session: pi --sandbox-allow ${shellWord(entry)}`;
+  if (hello.net === "full") return "this session has an open network: everything is reached already";
+  if (hello.net === "none") return `this session has no network, which stays so: ${another}`;
+  if (hello.gate === undefined) return `this session has no gate, so what it reaches stays as it is: ${another}`;
+  return sandbox.hasGate ? undefined : `the gate of this session has ended: ${another}`;
+}
+
+async function askAndAllow(sandbox: Sandbox, voice: Voice, entry: string, ctx: ExtensionCommandContext): Promise<void> {
   const yes = await ctx.ui.confirm(`Let the sandbox reach ${entry}?`, "Until this session ends, for everything that runs in the sandbox.");
   if (!yes) {
     voice.answer(`${entry} was not allowed`, "info");
     return;
   }
-  try {
-    const entries = await sandbox.allow(entry);
-    voice.answer(`allowed until this session ends: ${oneLine(entries.join(", "))}`, "info");
-  } catch (error) {
-    if (!(error instanceof CallError || error instanceof NoSandboxError)) throw error;
-    const hint = error instanceof CallError && error.hint ? ` (${error.hint})` : "";
-    voice.answer(`not allowed: ${oneLine(error.message + hint)}`, "error");
-  }
+  const entries = await sandbox.allow(entry);
+  voice.answer(`allowed until this session ends: ${oneLine(entries.join(", "))}`, "info");
 }

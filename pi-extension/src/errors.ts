@@ -1,6 +1,7 @@
 /** What a call to the sandbox can end in, other than with its result. */
 
 export const GONE_IN_BETWEEN = -32001;
+export const WRONG_PARAMS = -32602;
 export const NO_SANDBOX = -32002;
 export const CANCELLED = -32003;
 export const TOO_MANY = -32000;

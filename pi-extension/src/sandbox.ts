@@ -5,7 +5,8 @@
  */
 
 import { type Answer, type CallOptions, Client, type End } from "./client.ts";
-import { CallError, NO_SANDBOX, NoSandboxError } from "./errors.ts";
+import { withAdvice } from "./advice.ts";
+import { CallError, NO_SANDBOX, NoSandboxError, WRONG_PARAMS } from "./errors.ts";
 import { type Header, isObject, ProtocolError } from "./frames.ts";
 import { type Hello, readHello } from "./hello.ts";
 import type { Session } from "./program.ts";
@@ -114,6 +115,16 @@ export class Sandbox {
     return this.#hello;
   }
 
+  /** Throws a CallError for what is no entry that it could be allowed. Nothing is done. */
+  async check(entry: string): Promise<void> {
+    try {
+      await this.call("allow", { entry, check: true });
+    } catch (error) {
+      // An older aisb has no such question: it refuses when it is to do it.
+      if (!(error instanceof CallError && error.rpcCode === WRONG_PARAMS)) throw error;
+    }
+  }
+
   /** Lets it reach one more destination; what that is now, in aisb's words. */
   async allow(entry: string): Promise<readonly string[]> {
     const { result } = await this.call("allow", { entry });
@@ -179,8 +190,7 @@ export class Sandbox {
       return;
     }
     if (method === "failed") {
-      const hint = params["hint"] ? ` (${String(params["hint"])})` : "";
-      this.#set("dead", oneLine(`${String(params["message"])}${hint}`));
+      this.#set("dead", withAdvice(String(params["message"]), String(params["hint"] ?? "")));
       return;
     }
     if (!this.#hello) throw new ProtocolError(`${oneLine(method, 40)} before hello`);
@@ -271,12 +281,11 @@ export class Sandbox {
   }
 }
 
-/** aisb's error is its last line, or the one before the hint that belongs to it. */
+/** aisb's error is its last line, or the one before the lines of the hint that belongs to it. */
 function lastWords(said: readonly string[]): string | undefined {
   const own = said.filter((line) => line.startsWith("aisb: ")).map((line) => line.slice("aisb: ".length));
-  const last = own.at(-1);
-  if (last === undefined) return undefined;
-  return oneLine(last.startsWith("  ") ? `${own.at(-2) ?? ""} (${last.trim()})` : last);
+  const at = own.findLastIndex((line) => !line.startsWith("  "));
+  return at < 0 ? undefined : withAdvice(own[at] ?? "", own.slice(at + 1).map((line) => line.trim()).join("\n"));
 }
 
 function destination(params: Readonly<Record<string, unknown>>): string {

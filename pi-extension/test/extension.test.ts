@@ -103,7 +103,7 @@ test("a session has a sandbox, and its end takes it away", async () => {
 });
 
 test("a denial is told with what would allow it, and /sandbox-allow asks first", async () => {
-  const refusing = pi();
+  const refusing = pi({}, { mode: "gate" });
   await refusing.emit("session_start");
   await refusing.heard("denied evil.test:443: no entry covers this host; to allow it: /sandbox-allow evil.test");
   await refusing.command("sandbox-allow", "evil.test");
@@ -115,10 +115,20 @@ test("a denial is told with what would allow it, and /sandbox-allow asks first",
 });
 
 test("/sandbox-allow allows what was agreed to", async () => {
-  const { emit, command, heard } = pi({}, { answer: true });
+  const { emit, command, heard } = pi({}, { answer: true, mode: "gate" });
   await emit("session_start");
   await command("sandbox-allow", " evil.test ");
   await heard("allowed until this session ends: evil.test");
+});
+
+test("/sandbox-allow asks nothing where nothing can be allowed: no network, or no entry", async () => {
+  const { emit, command, heard, asked } = pi({}, { answer: true });
+  await emit("session_start");
+  await command("sandbox-allow", "evil.test");
+  await heard("this session has no network, which stays so: it takes a new session: pi --sandbox-allow 'evil.test'");
+  await command("sandbox-allow", "nope..x");
+  await heard("not allowed: aisb allow: nope..x is no name (write: pi --sandbox-allow a.test)");
+  expect(asked).toEqual([]);
 });
 
 test("/sandbox-status tells of the sandbox, and of what is outside of it", async () => {

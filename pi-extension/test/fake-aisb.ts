@@ -2,7 +2,7 @@
  * A program in the place of `aisb`, for tests: `node fake-aisb.ts serve [flags]`. What it serves is in memory.
  *
  * FAKE_AISB_LOG: a file that gets a line for its start and one for its end. FAKE_AISB: `refuse` says why there is no sandbox,
- * `mute` ends with words on stderr alone.
+ * `mute` ends with words on stderr alone, `gate` has a gate.
  */
 
 import { appendFileSync } from "node:fs";
@@ -28,7 +28,8 @@ if (process.env["FAKE_AISB"] === "mute") {
   process.exitCode = 78;
   process.stdin.destroy();
 } else {
+  const policy = process.env["FAKE_AISB"] === "gate" ? { policy: { net: "allow", allow: ["llm.test"], gate: "g" } } : {};
   server.put(join(project, "a.txt"), "inside\n");
-  server.hello({ cwd: project, project, mounts: [{ source: project, target: project, readOnly: false }] });
+  server.hello({ cwd: project, project, mounts: [{ source: project, target: project, readOnly: false }], ...policy });
   server.notify("denied", { time: "t", host: "evil.test", port: 443, message: "no entry covers this host", entry: "evil.test" });
 }

@@ -131,7 +131,12 @@ export class FakeServer {
     }
     if (method === "writeFile") return this.#write(id, path, params["more"] === true, body);
     if (method === "status") return this.answer(id, { uptimeMs: 61_000, allowed: 2, denied: 1, restarts: 0 });
-    if (method === "allow") return this.answer(id, { entries: [params["entry"]] });
+    if (method === "allow") {
+      if (/\.\./.test(String(params["entry"]))) {
+        return this.refuse(id, -32020, `aisb allow: ${params["entry"]} is no name`, { exitCode: 2, hint: "write: aisb --allow a.test" });
+      }
+      return this.answer(id, { entries: [params["entry"]] });
+    }
     if (file === undefined && !isDirectory) return missing();
     if (method === "access") return this.answer(id, {});
     if (method === "stat") return this.answer(id, { type: isDirectory ? "directory" : "file", size: file?.length ?? 0 });

@@ -60,6 +60,7 @@ def test_a_command_is_passed_on_with_what_it_writes_and_how_it_ended() -> None:
         ("writeFile", {"path": "a", "mode": 0o4755}, b"", -32602),
         ("access", {"path": "a", "mode": "q"}, b"", -32602),
         ("allow", {}, b"", -32602),
+        ("allow", {"entry": "a.test", "check": 1}, b"", -32602),
     ],
 )
 def test_a_request_that_is_none_is_answered_and_goes_nowhere(

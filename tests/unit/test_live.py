@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.cli.live import allow_verb, deny_verb
+from aisb.cli.live import allow_verb, checked_entry, deny_verb
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.duration import parse_duration
 from aisb.domain.egress import policy_json
@@ -510,3 +510,13 @@ def test_what_was_not_saved_is_said(here: str, capsys: pytest.CaptureFixture[str
         allow_verb("a.test", period="", run="", save=True, project=here)
 
     assert (read(here), capsys.readouterr().err.count("is allowed until the run ends")) == ("evil.test\n", 1)
+
+
+@pytest.mark.parametrize("text", ["nope..x", "*", "@npm", "host:5432"])
+def test_what_a_running_sandbox_cannot_have_is_told_before_anybody_is_asked(text: str) -> None:
+    with pytest.raises(UsageError):
+        checked_entry("allow", text)
+
+
+def test_what_an_entry_would_be_is_told_without_a_run() -> None:
+    assert checked_entry("allow", "A.test,b.test:99") == {"entries": ["a.test", "b.test:99"]}
