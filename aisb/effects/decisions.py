@@ -6,8 +6,9 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from aisb.domain.live import CLOSING
 from aisb.domain.records import Record, read_record
-from aisb.domain.verdict import SENTENCES
+from aisb.domain.verdict import CLOSED, SENTENCES
 from aisb.effects.records import AUDIT
 from aisb.render.cures import cure_of
 
@@ -88,6 +89,9 @@ def _told(record: Record) -> tuple[str, dict[str, object]]:
     }
     if record.allowed:
         return "allowed", params
+    if record.rule.startswith(CLOSING):
+        closed = record.rule.removeprefix(CLOSING)
+        return "denied", {**params, "reason": record.reason, "message": CLOSED, "entry": None, "closed": closed}
     return "denied", {
         **params,
         "reason": record.reason,

@@ -20,6 +20,8 @@ export interface Denial {
   readonly port: number | undefined;
   readonly message: string;
   readonly entry: string | undefined;
+  /** What the user has said to close it, where that is why. */
+  readonly closed: string | undefined;
 }
 
 export interface SandboxEvents {
@@ -46,6 +48,7 @@ export class Sandbox {
   #isEnding = false;
   readonly #denials: Denial[] = [];
   readonly #added = new Set<string>();
+  readonly #closed = new Set<string>();
 
   /** `start` makes a process; it is called again once, where the first one ends unasked. */
   constructor(start: () => Session, events: SandboxEvents) {
@@ -74,6 +77,11 @@ export class Sandbox {
   /** What was allowed since it began. */
   get added(): ReadonlySet<string> {
     return this.#added;
+  }
+
+  /** The entries of its policy that are still open. */
+  get open(): readonly string[] {
+    return (this.#hello?.allow ?? []).filter((entry) => !this.#closed.has(entry));
   }
 
   get denials(): readonly Denial[] {
@@ -129,6 +137,7 @@ export class Sandbox {
   async allow(entry: string): Promise<readonly string[]> {
     const { result } = await this.call("allow", { entry });
     const entries = Array.isArray(result["entries"]) ? result["entries"].map((one) => oneLine(String(one))) : [entry];
+    // One that was closed is counted with those that were added.
     for (const one of entries) this.#added.add(one);
     return entries;
   }
@@ -209,6 +218,7 @@ export class Sandbox {
     this.#hello = readHello(params);
     this.#hasGate = true;
     this.#added.clear();
+    this.#closed.clear();
   }
 
   #told(params: Readonly<Record<string, unknown>>): void {
@@ -228,10 +238,18 @@ export class Sandbox {
       port: typeof params["port"] === "number" && params["port"] > 0 ? params["port"] : undefined,
       message: oneLine(String(params["message"] ?? "denied")),
       entry: typeof params["entry"] === "string" ? oneLine(params["entry"]) : undefined,
+      closed: typeof params["closed"] === "string" ? oneLine(params["closed"]) : undefined,
     };
+    if (denial.closed !== undefined) this.#close(denial.closed);
     this.#denials.push(denial);
     this.#denials.splice(0, this.#denials.length - MOST_DENIALS);
     this.#events.onDenied(denial);
+  }
+
+  #close(entry: string): void {
+    // What is written in another way than it was allowed is open in the count, and closed all the same.
+    this.#added.delete(entry);
+    this.#closed.add(entry);
   }
 
   async #watch(): Promise<void> {

@@ -15,7 +15,7 @@ export function footer(sandbox: Sandbox, denied: number): string {
   const { state, hello } = sandbox;
   if (state === "ready" && hello) {
     const refused = denied > 0 ? `, ${counted(denied, "request")} denied` : "";
-    const reach = sandbox.hasGate ? network(hello, sandbox.added.size) : "no network, its gate has ended";
+    const reach = sandbox.hasGate ? network(hello, sandbox.open.length + sandbox.added.size) : "no network, its gate has ended";
     return `sandbox ${oneLine(hello.run, 8)}: ${reach}${refused}`;
   }
   if (state === "starting") return "sandbox: starting";
@@ -23,11 +23,10 @@ export function footer(sandbox: Sandbox, denied: number): string {
   return state === "dead" ? "NO SANDBOX: nothing can be run" : "sandbox: ended";
 }
 
-/** What the sandbox may reach, in a few words; `added` entries since it began. */
-export function network(hello: Hello, added = 0): string {
+/** What the sandbox may reach, in a few words; `entries` by now. */
+export function network(hello: Hello, entries = hello.allow.length): string {
   if (hello.net === "none") return "no network";
   if (hello.net === "full") return "open network";
-  const entries = hello.allow.length + added;
   const rules = hello.rules.length > 0 ? [counted(hello.rules.length, "rule")] : [];
   const counts = entries > 0 || rules.length === 0 ? [entries === 1 ? "1 entry" : `${entries} entries`, ...rules] : rules;
   return `${counts.join(" and ")} allowed`;
@@ -41,7 +40,7 @@ export function statusLines(
 ): string[] {
   const { state, hello, denials } = sandbox;
   const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason})`}`];
-  if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.added));
+  if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.open, sandbox.added));
   if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));
   if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one)}`));
@@ -59,8 +58,8 @@ export function denialLine({ message, host, port, entry }: Denial): string {
   return `${where}: ${message}; to allow it: ${way}`;
 }
 
-function helloLines(hello: Hello, added: ReadonlySet<string>): string[] {
-  const all = [...hello.allow, ...hello.rules, ...[...added].map((entry) => `${entry} (until this session ends)`)];
+function helloLines(hello: Hello, open: readonly string[], added: ReadonlySet<string>): string[] {
+  const all = [...open, ...hello.rules, ...[...added].map((entry) => `${entry} (until this session ends)`)];
   const entries = all.slice(0, SHOWN_ENTRIES).map((entry) => oneLine(entry, 200));
   const more = all.length > SHOWN_ENTRIES ? [`and ${all.length - SHOWN_ENTRIES} more`] : [];
   return [
@@ -68,7 +67,7 @@ function helloLines(hello: Hello, added: ReadonlySet<string>): string[] {
     `run: ${oneLine(hello.run)} (aisb logs ${oneLine(hello.run, 8)}), user ${oneLine(hello.user, 40)}, home ${oneLine(hello.home)}`,
     "mounts:",
     ...hello.mounts.map(({ target, source, readOnly }) => `  ${oneLine(target === source ? target : `${source} at ${target}`)}${readOnly ? " (read-only)" : ""}`),
-    `network: ${network(hello, added.size)}`,
+    `network: ${network(hello, open.length + added.size)}`,
     ...[...entries, ...more].map((entry) => `  ${entry}`),
   ];
 }

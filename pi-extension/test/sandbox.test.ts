@@ -72,7 +72,7 @@ test("what was allowed since is counted, and told apart from what takes a sessio
   await sandbox.allow("b.test");
   expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 1 entry and 1 rule allowed");
   expect(statusLines(sandbox, undefined, [])).toContain("  b.test (until this session ends)");
-  const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's" };
+  const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's", closed: undefined };
   expect(denialLine(denial)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
 });
 
@@ -245,4 +245,26 @@ test("what is let through is asked for only where it is wanted", async () => {
   await turns();
   expect(first.server.requests.map(({ method, params }) => [method, params])).toEqual([["watch", { allowed: true }]]);
   expect(allowed).toEqual(["a.test:443 GET /x"]);
+});
+
+test("what the user has closed is said to be closed, and counts no longer", async () => {
+  const { sandbox, first, denials } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: { net: "allow", allow: ["evil.test", "llm.test"], gate: "g" } });
+  await sandbox.ready();
+  await sandbox.allow("more.test");
+  expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 3 entries allowed");
+  for (const closed of ["evil.test", "more.test"]) {
+    first.server.notify("denied", { time: "t", host: closed, port: 443, message: "the user has closed it for this run", entry: null, closed });
+  }
+  await turns();
+  expect(denials.map(denialLine)).toEqual([
+    "evil.test:443: the user has closed it for this run",
+    "more.test:443: the user has closed it for this run",
+  ]);
+  expect(footer(sandbox, 2)).toBe("sandbox 3f2a19bc: 1 entry allowed, 2 requests denied");
+  expect(statusLines(sandbox, undefined, [])).toContain("network: 1 entry allowed");
+  await sandbox.allow("evil.test");
+  expect(sandbox.open).toEqual(["llm.test"]);
+  expect(footer(sandbox, 2)).toBe("sandbox 3f2a19bc: 2 entries allowed, 2 requests denied");
 });
