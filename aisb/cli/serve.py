@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aisb.cli.output import say
 from aisb.cli.run import run
 from aisb.effects.serve import Service, need_pipes
+from aisb.effects.signals import ended_in_order
 from aisb.errors import AisbError
 
 if TYPE_CHECKING:
@@ -24,20 +25,27 @@ def serve(split: Split, verbs: frozenset[str]) -> int:
         return run(split, verbs)
     need_pipes()
     service = Service(_own, _watch)
-    service.begin()
-    try:
-        code = run(split, verbs, service=service)
-    except AisbError as error:
-        service.fail(error)
-        raise
-    except KeyboardInterrupt:
-        # A client that hung up before there was a sandbox ends it so.
-        if not service.is_over():
+    return lent(service, lambda: run(split, verbs, service=service))
+
+
+def lent(service: Service, work: Callable[[], int]) -> int:
+    """Have that done for the client, which may hang up at any moment of it; the exit code of aisb."""
+    # Also where our caller has us ignore ^C: what ends the start then is a signal that would end us on the spot.
+    with ended_in_order():
+        service.begin()
+        try:
+            code = work()
+        except AisbError as error:
+            service.fail(error)
             raise
-        code = 0
-    if service.fault():
-        say(f"the client said what no client says: {service.fault()}")
-    return service.exit_code(code)
+        except KeyboardInterrupt:
+            # A client that hung up before there was a sandbox ends it so.
+            if not service.is_over():
+                raise
+            code = 0
+        if service.fault():
+            say(f"the client said what no client says: {service.fault()}")
+        return service.exit_code(code)
 
 
 def _own(session: Session, method: str, params: dict[str, object]) -> dict[str, object]:

@@ -21,6 +21,7 @@ MOST_NUMBER = (1 << 53) - 1
 _LEAST_HEADER_BYTES = 2
 _DEEPEST = 16
 _LENGTHS = struct.Struct(">II")
+_LENGTH = struct.Struct(">I")
 
 
 class Malformed(ValueError):
@@ -95,6 +96,9 @@ class Reader:
                     text, body = bytes(view[start + _LENGTHS.size : header_end]), bytes(view[header_end:end])
                 start = end
                 yield Frame(parse_header(text), body)
+            if len(buffer) - start >= _LENGTH.size:
+                # Words of something else are known by their first bytes: nobody waits for more of them.
+                check_lengths(_LENGTH.unpack_from(buffer, start)[0], 0)
         finally:
             del buffer[:start]
 

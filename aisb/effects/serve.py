@@ -8,7 +8,6 @@ are the main thread's, as for any run. Nothing is kept: what cannot be written i
 from __future__ import annotations
 
 import _socket
-import _thread
 import contextlib
 import os
 import select
@@ -49,6 +48,8 @@ _MUCH_BYTES = 1 << 15
 _PAUSE_SECONDS = 0.0005
 # When a sandbox cannot be killed from outside: its podman is told, as at any other end.
 _PATIENCE_SECONDS = 2.0
+# For what was said just before the end; where the sandbox does not take it in, it is not waited for.
+_HEARING_SECONDS = 0.2
 STARTING, READY, RESTARTING, DEAD = "starting", "ready", "restarting", "dead"
 
 
@@ -108,6 +109,7 @@ class Service:
         self._is_over = threading.Event()
         self._has_ended = threading.Event()
         self._is_reading = False
+        self._has_heard = threading.Event()
         self._sandbox_ended = threading.Event()
         self._counts = {"allowed": 0, "denied": 0}
         self._tells_allowed = False
@@ -171,6 +173,8 @@ class Service:
 
     def fail(self, error: AisbError) -> None:
         """There is no sandbox, for this reason."""
+        # Whoever hangs up now ends nothing any more.
+        self._has_ended.set()
         with self._lock:
             if self._state == STARTING:
                 words = {"exitCode": error.exit_code, "message": error.message, "hint": error.hint}
@@ -197,14 +201,23 @@ class Service:
         poll = select.poll()
         poll.register(self._source, select.POLLRDHUP)
         poll.poll()
+        with self._lock:
+            is_read, self._is_reading = self._is_reading, True
+        if not is_read:
+            # Whoever has said something that is no frame, and left before there was a sandbox, hears of it.
+            self._hear_client(self._pass_over)
+        self._has_heard.wait(_HEARING_SECONDS)
         self._end()
 
-    def _hear_client(self) -> None:
+    def _pass_over(self, _frame: Frame) -> None:
+        """There was no sandbox yet, and will be none."""
+
+    def _hear_client(self, obey: Callable[[Frame], None]) -> None:
         reader = Reader()
         try:
             while data := os.read(self._source, _PIECE_BYTES):
                 for frame in reader.feed(data):
-                    self._obey(frame)
+                    obey(frame)
         except Malformed as error:
             self._refuse_client(NO_JSON, str(error))
         except NoRequest as error:
@@ -212,6 +225,7 @@ class Service:
         except OSError:
             # A terminal that hung up, for one.
             pass
+        self._has_heard.set()
         self._end()
 
     def _refuse_client(self, code: int, message: str) -> None:
@@ -292,7 +306,8 @@ class Service:
                 kill_first_process(self._session.pid_file)
             if not is_told and (self._state in (STARTING, RESTARTING) or time.monotonic() > patience):
                 is_told = True
-                _end_main(is_setting_up=self._session is None)
+                # Before there is a sandbox this ends the start in order; afterwards podman is told.
+                os.kill(os.getpid(), signal.SIGTERM)
 
     # --- the sandbox ------------------------------------------------------------------------------
 
@@ -340,7 +355,7 @@ class Service:
                 self._change(READY, "")
             if not self._is_reading:
                 self._is_reading = True
-                self._start(self._hear_client)
+                self._start(lambda: self._hear_client(self._obey))
         session, ended = self._session, self._sandbox_ended
         if session is not None and self._hello_gate():
             self._watcher = self._start(lambda: self._watch(session, self._note, ended))
@@ -370,14 +385,6 @@ class Service:
         with left_to_others():
             thread.start()
         return thread
-
-
-def _end_main(*, is_setting_up: bool) -> None:
-    """As ^C does while there is no sandbox yet, which lets everything be tidied up; podman is told by its signal."""
-    if is_setting_up and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        _thread.interrupt_main()
-    else:
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _write_frame(target: int, frame: Frame) -> None:
