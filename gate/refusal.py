@@ -6,7 +6,7 @@ import json
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from aisb.domain.hosts import show_authority
+from aisb.domain.hosts import is_address, show_authority
 from aisb.domain.rules import SENTENCES, Reason
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class Refusal(NamedTuple):
     def steps(self) -> str:
         """What would allow it."""
         if self.add:
-            return f"to allow it, the user starts the sandbox with: --allow {quote(self.add)}"
+            start = f"to allow it, the user starts the sandbox with: --allow {quote(self.add)}"
+            # Methods and paths, addresses, ports of the host and presets are what a run has from its start.
+            is_live = " " not in self.add and not self.add.startswith(("@", "host:")) and not is_address(self.host)
+            return f"{start}; or, for this one: aisb allow {quote(self.add)}" if is_live else start
         return "no entry is proposed for this"
 
 

@@ -232,7 +232,7 @@ def test_a_refusal_says_what_would_allow_it(lab: Lab) -> None:
         "method: GET",
         "path: /a",
         "reason: not-listed (no entry of the policy covers this host)",
-        "next: to allow it, the user starts the sandbox with: --allow evil.test",
+        "next: to allow it, the user starts the sandbox with: --allow evil.test; or, for this one: aisb allow evil.test",
         "Do not work around it: ask the user.",
     ]
     told = json.loads(outcome.said["page as JSON"])

@@ -210,7 +210,7 @@ def test_a_refusal_carries_the_words_for_the_client_as_one_token() -> None:
         "method: GET\n"
         "path: /x\n"
         "reason: not-listed (no entry of the policy covers this host)\n"
-        "next: to allow it, the user starts the sandbox with: --allow evil.test\n"
+        "next: to allow it, the user starts the sandbox with: --allow evil.test; or, for this one: aisb allow evil.test\n"
         "Do not work around it: ask the user.\n"
     )
 

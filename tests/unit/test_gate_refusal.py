@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
+
+import pytest
 
 from aisb.domain.rules import TREE, Engine, NameEntry, Reason
 from gate.refusal import Refusal, refusal_of, response_of
@@ -29,7 +32,7 @@ def test_text_says_who_what_why_and_what_to_do() -> None:
         "method: GET\n"
         "path: /x\n"
         "reason: not-listed (no entry of the policy covers this host)\n"
-        "next: to allow it, the user starts the sandbox with: --allow evil.test:8443\n"
+        "next: to allow it, the user starts the sandbox with: --allow evil.test:8443; or, for this one: aisb allow evil.test:8443\n"
         "Do not work around it: ask the user.\n"
     )
 
@@ -48,7 +51,9 @@ def test_json_says_the_same_under_fixed_names() -> None:
         "method": "GET",
         "path": "/x",
         "rule_missing": "evil.test:8443",
-        "next_steps": ["to allow it, the user starts the sandbox with: --allow evil.test:8443"],
+        "next_steps": [
+            "to allow it, the user starts the sandbox with: --allow evil.test:8443; or, for this one: aisb allow evil.test:8443"
+        ],
         "agent_guidance": "Do not work around it: ask the user.",
     }
 
@@ -60,6 +65,13 @@ def test_an_entry_with_a_blank_can_be_pasted_into_a_shell() -> None:
     assert (
         json.loads(response_of(refusal, wants_json=True).partition(b"\r\n\r\n")[2])["rule_missing"] == "GET a.test/it's"
     )
+
+
+@pytest.mark.parametrize(("host", "add"), [("a.test", "GET a.test/x"), ("192.0.2.1", "192.0.2.1:443")])
+def test_what_a_run_has_from_its_start_is_offered_for_a_new_one_alone(host: str, add: str) -> None:
+    refusal = Refusal("1a2b3c4d", host, 443, "GET", "/x", Reason.PATH, add=add)
+
+    assert refusal.steps() == f"to allow it, the user starts the sandbox with: --allow {quote(add)}"
 
 
 def test_what_no_entry_would_allow_is_said_to_be_so() -> None:
