@@ -259,7 +259,9 @@ def _run(
         if hooks.service:
             hooks.service.describe(hello_of(job, plan, gate, shield))
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
-        notes = (*(along.lines if along else ()), *_agent_lines(request, plan, variables))
+        has_models = pi_files is not None and pi_files.models is not None
+        agents = _agent_lines(request, plan, variables, has_models=has_models)
+        notes = (*(along.lines if along else ()), *agents)
         for line in () if request.has("quiet") else _more_lines(job, shield, unkept, notes):
             say(line)
 
@@ -333,15 +335,19 @@ def host_pi(request: Request, project: str) -> PiFiles | None:
     return read_host(request, project, directory)
 
 
-def _agent_lines(request: Request, plan: Plan, variables: Mapping[bytes, bytes]) -> tuple[str, ...]:
+def _agent_lines(
+    request: Request, plan: Plan, variables: Mapping[bytes, bytes], *, has_models: bool
+) -> tuple[str, ...]:
     """What to say of the agent that the command is, where nothing of the host's configuration goes along with it."""
     agent = HARNESSES.get(request.harness)
-    if agent is None or agent.bridge or request.has("quiet"):
+    if agent is None or request.has("quiet") or (agent.bridge and (has_models or not request.pi.wanted)):
         return ()
     from aisb.effects.pi import opener
-    from aisb.render.agent import agent_lines
+    from aisb.render.agent import agent_lines, model_lines
 
     names = {os.fsdecode(name) for name in variables}
+    if agent.bridge:
+        return model_lines(names)
     opened = opener(plan.net, plan.session_files["policy.json"])
     return tuple(agent_lines(agent, names, has_key_here=bool(os.environ.get(agent.token)), opened=opened))
 

@@ -1,4 +1,4 @@
-"""What a start says of an agent that no configuration of the host goes along with: its key, and its way out."""
+"""What a start says of an agent that no configuration of the host goes along with: its key, its models, its way out."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def agent_lines(
     if closed:
         named = " and ".join(closed)
         yield f"note: {agent.name} speaks to {named}, which nothing allows; to allow it: --allow @{agent.preset}"
+
+
+def model_lines(passed: Collection[str]) -> tuple[str, ...]:
+    """What to say of pi where this machine has no models for it; a key that goes in is one for models of its own."""
+    if any(name.endswith(("_API_KEY", "_TOKEN")) for name in passed):
+        return ()
+    where = "~/.pi/agent"
+    make = f"mkdir -p {where} && cp config/examples/models.json {where}"
+    return (f"note: this machine has no {where}/models.json, so pi has no model; in the checkout: {make}, and edit it",)
 
 
 def _hosts(agent: Harness) -> list[str]:

@@ -12,7 +12,7 @@ from aisb.domain.images import SANDBOX, labels
 from aisb.domain.presets import PRESETS
 from aisb.domain.variables import is_name
 from aisb.errors import UsageError
-from aisb.render.agent import agent_lines
+from aisb.render.agent import agent_lines, model_lines
 from aisb.render.images import containerfile, image_inputs
 from tests.image_values import make_inputs
 
@@ -130,3 +130,11 @@ def test_what_it_says_can_be_typed() -> None:
         ("ANTHROPIC_API_KEY", "api.anthropic.com", "X-Api-Key")
     ]
     assert parse_entry("@anthropic").text() == "@anthropic"
+
+
+def test_a_pi_without_models_is_told_where_they_come_from() -> None:
+    """Not where a key goes in: pi has models of its own for that."""
+    (line,) = model_lines({"LANG", "GIT_AUTHOR_NAME"})
+
+    assert "cp config/examples/models.json ~/.pi/agent" in line
+    assert model_lines({"LANG", "ANTHROPIC_API_KEY"}) == ()
