@@ -13,6 +13,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.printing import printable
 from aisb.domain.run_record import ended_words
 from aisb.domain.variables import parse_variable, values_in_sight, values_of
+from aisb.effects.decisions import denied_meanwhile
 from aisb.effects.host import need_host
 from aisb.effects.live import find_run, is_of
 from aisb.effects.process import SystemRunner
@@ -24,6 +25,7 @@ from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
 from aisb.errors import AisbError, UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_directory
+from aisb.render.denials import denial_lines
 from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
@@ -65,7 +67,11 @@ def exec_verb(words: tuple[str, ...]) -> int:
     command = in_directory(place, wish.command) if place else wish.command
     os.chdir("/")
     argv = exec_argv(host.podman, session.run, home, command, terminal=wish.terminal)
-    return run_beside(argv, variables).exit_code()
+    with denied_meanwhile(session) as lines:
+        code = run_beside(argv, variables).exit_code()
+    for line in denial_lines(lines):
+        say(line)
+    return code
 
 
 def _rest(words: tuple[str, ...], run: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -14,7 +15,7 @@ from aisb.render.cures import cure_of
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from aisb.effects.session import Session
 
@@ -49,6 +50,22 @@ def follow_decisions(session: Session, tell: Callable[[News], None], ended: thre
             records = [record for line in lines if (record := read_record(line)) is not None]
             if decisions := [record for record in records if not (record.is_probe or record.is_cut_off)]:
                 tell(news_of(decisions))
+
+
+@contextlib.contextmanager
+def denied_meanwhile(session: Session) -> Iterator[list[str]]:
+    """The lines by which the run's record has grown, there at the end of the block: of whatever ran in it meanwhile."""
+    path, lines = f"{session.path}/{AUDIT}", list[str]()
+    with contextlib.ExitStack() as stack:
+        file = _opened(path, stack)
+        before = file.seek(0, os.SEEK_END) if file else 0
+        try:
+            yield lines
+        finally:
+            file = file or _opened(path, stack)
+            if file is not None:
+                file.seek(before)
+                lines += file.read().decode("ascii", "replace").splitlines()
 
 
 def _opened(path: str, stack: contextlib.ExitStack) -> BinaryIO | None:
