@@ -31,6 +31,13 @@ CA_VARIABLES = (
     "SSL_CERT_FILE",
 )
 
+# Of a name that does not resolve npm and pnpm make three tries, and wait for 10 and 60 seconds in between.
+NPM_PATIENCE = {
+    f"{program}_config_fetch_retry_{limit}": value
+    for program in ("npm", "pnpm")
+    for limit, value in (("mintimeout", "1000"), ("maxtimeout", "3000"))
+}
+
 
 def passwd(user: str) -> str:
     """Accounts by their numbers: the command's has the host user's name, so that `whoami` tells the truth."""
@@ -86,6 +93,8 @@ def command_environment(
         "npm_package_config_node_gyp_nodedir": "/usr/local",
         **{name: inherited[name] for name in INHERITED if inherited.get(name)},
     }
+    if net != "full":
+        own |= NPM_PATIENCE
     if net == "allow":
         own |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
         own |= {"no_proxy": NO_PROXY, "NO_PROXY": NO_PROXY}

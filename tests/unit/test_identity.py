@@ -48,9 +48,24 @@ def test_nothing_of_the_host_is_inherited_but_terminal_and_language() -> None:
         b"TERM": b"xterm-256color",
         b"USER": b"ada",
         b"XDG_RUNTIME_DIR": b"/run/user/1000",
+        b"npm_config_fetch_retry_maxtimeout": b"3000",
+        b"npm_config_fetch_retry_mintimeout": b"1000",
         b"npm_config_prefix": b"/home/sandbox/.local",
         b"npm_package_config_node_gyp_nodedir": b"/usr/local",
+        b"pnpm_config_fetch_retry_maxtimeout": b"3000",
+        b"pnpm_config_fetch_retry_mintimeout": b"1000",
     }
+
+
+def test_npm_is_as_patient_as_ever_where_nothing_is_refused() -> None:
+    """With a network of its own a failure may be passing; where a name is refused it is not, and npm gives up in seconds."""
+    told = {
+        net: b"npm_config_fetch_retry_maxtimeout"
+        in command_environment(user="ada", net=net, inherited={}, given={}, extra_certificates=False, agents={})
+        for net in ("none", "allow", "full")
+    }
+
+    assert told == {"none": True, "allow": True, "full": False}
 
 
 def test_both_cases_of_the_proxy_variables_say_the_same() -> None:
