@@ -117,5 +117,5 @@ CLIENTS: dict[str, tuple[str, ...]] = {
 }
 """Each takes URLs as arguments."""
 
-PACKAGES = "python3-requests,python3-httpx,python3-aiohttp"
-"""What `--install` adds for them."""
+PACKAGES = "python3-requests,python3-httpx,python3-aiohttp,python3-pip,python3-venv,postgresql-client"
+"""What `--install` adds for them, and for the programs of test_programs.py: one image serves both."""

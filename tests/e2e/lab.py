@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pexpect
 import pytest
@@ -50,6 +51,20 @@ nft 'table inet ssh { chain arriving { type nat hook prerouting priority -100;
 install --mode=0600 --owner="$3" "$1/key" "$2/key"
 exec setpriv --reuid="$3" --regid="$3" --clear-groups dropbear -F -E -s -w -r "$2/key" -p 2222 -P "$2/pid"
 """
+# The folder's own, as the account; the servers of all addresses have port 5432 already.
+_DATABASE = """
+bin=$(echo /usr/lib/postgresql/*/bin) place=/tmp/database as="setpriv --reuid=$1 --regid=$1 --clear-groups"
+rm -rf $place; mkdir $place; cat >$place/password
+openssl req -x509 -newkey rsa:2048 -nodes -days 3 -subj /CN=db -keyout $place/key -out $place/certificate 2>/dev/null
+chown -R "$1" $place
+cd $place
+$as $bin/initdb --no-sync --username=app --auth=scram-sha-256 --pwfile=password --pgdata=data >/dev/null
+echo 'host all all all scram-sha-256' >>data/pg_hba.conf
+nft 'table inet database { chain arriving { type nat hook prerouting priority -100;
+    ip daddr 203.0.113.10 tcp dport 5432 redirect to :5433; }; }'
+exec $as $bin/postgres -D data -c port=5433 -c 'listen_addresses=*' -c unix_socket_directories= -c fsync=off \
+    -c ssl=on -c ssl_key_file=$place/key -c ssl_cert_file=$place/certificate
+"""
 STOP_SECONDS = 10
 
 
@@ -70,6 +85,14 @@ class Result(NamedTuple):
     def errors(self) -> str:
         """stderr, for comparing."""
         return self.stderr.decode(errors="replace")
+
+
+def _until(lines: IO[bytes], text: bytes) -> Iterator[bytes]:
+    """The lines up to one with this text in it, or all."""
+    for line in lines:
+        yield line
+        if text in line:
+            return
 
 
 class Lab:
@@ -156,9 +179,9 @@ class Lab:
         (HOSTS[self.name].cache / "names").write_text(text)
 
     @contextlib.contextmanager
-    def repository(self, name: str) -> Iterator[None]:
-        """An empty git repository at https://allowed.test/smart/NAME.git that takes pushes, until the end of the block."""
-        place = HOSTS[self.name].cache / "www/allowed.test/smart" / f"{name}.git"
+    def repository(self, name: str, site: str = "allowed.test") -> Iterator[None]:
+        """An empty git repository at https://SITE/smart/NAME.git that takes pushes, until the end of the block."""
+        place = HOSTS[self.name].cache / "www" / site / "smart" / f"{name}.git"
         subprocess.run(("git", "init", "--quiet", "--bare", "--initial-branch=main", place), check=True)
         subprocess.run(("git", "-C", place, "config", "http.receivepack", "true"), check=True)
         try:
@@ -167,15 +190,44 @@ class Lab:
             shutil.rmtree(place)
 
     @contextlib.contextmanager
-    def files(self) -> Iterator[Path]:
-        """A directory whose files are at http://allowed.test/files/ until the end of the block."""
-        place = HOSTS[self.name].cache / "www/allowed.test/files"
+    def files(self, site: str = "allowed.test") -> Iterator[Path]:
+        """A directory whose files are at http://SITE/files/ until the end of the block; a directory is its `index.html`."""
+        place = HOSTS[self.name].cache / "www" / site / "files"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         try:
             yield place
         finally:
             shutil.rmtree(place)
+
+    def wheels(self, *names: str) -> list[Path]:
+        """Wheels of real programs, fetched once by the machine's own pip: PyPI is not in the fake internet."""
+        place = HOSTS[self.name].cache / "wheels"
+        place.mkdir(exist_ok=True)
+        for name in names:
+            if not list(place.glob(f"{name}-*.whl")):
+                fetch = (
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--only-binary=:all:",
+                )
+                subprocess.run((sys.executable, "-m", *fetch, "--dest", place, name), check=True)
+        return [next(place.glob(f"{name}-*.whl")) for name in names]
+
+    def tarballs(self, *names: str) -> list[Path]:
+        """Packages of npm's, fetched once by the machine's own npm."""
+        place = HOSTS[self.name].cache / "tarballs"
+        found = []
+        for name in names:
+            at = place / name.replace("/", "+")
+            if not list(at.glob("*.tgz")):
+                at.mkdir(parents=True, exist_ok=True)
+                subprocess.run(("npm", "pack", "--silent", name), cwd=at, check=True, stdout=subprocess.DEVNULL)
+            found += at.glob("*.tgz")
+        return found
 
     @contextlib.contextmanager
     def ssh_server(self, key: str) -> Iterator[str]:
@@ -210,6 +262,28 @@ class Lab:
                 server.wait(STOP_SECONDS)
                 subprocess.run((*argv[:3], "nft", "delete", "table", "inet", "ssh"), check=True)
                 shutil.rmtree(place)
+
+    @contextlib.contextmanager
+    def database(self, password: str) -> Iterator[None]:
+        """A PostgreSQL at port 5432 of allowed.test's IPv4 address, for the user `app`, until the end of the block."""
+        running = world.find(HOSTS[self.name])
+        assert running is not None
+        network = f"--net=/proc/{running.processes['internet'].pid}/ns/net"
+        argv = ("nsenter", f"--mount=/proc/{running.holder}/ns/mnt", network, "--")
+        pipe = subprocess.PIPE
+        with subprocess.Popen((*argv, "sh", "-ec", _DATABASE, "sh", ACCOUNT), stdin=pipe, stderr=pipe) as server:
+            try:
+                assert server.stdin is not None
+                assert server.stderr is not None
+                server.stdin.write(password.encode())
+                server.stdin.close()
+                said = list(_until(server.stderr, b"ready to accept connections"))
+                assert server.poll() is None, said
+                yield
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.wait(STOP_SECONDS)
+                subprocess.run((*argv, "sh", "-c", "nft delete table inet database; rm -rf /tmp/database"), check=True)
 
     @contextlib.contextmanager
     def without(self, *programs: str) -> Iterator[None]:

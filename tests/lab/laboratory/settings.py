@@ -41,13 +41,14 @@ MACHINE_PACKAGES = (
     "podman", "uidmap", "slirp4netns", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables",
     "mmdebstrap", "debian-archive-keyring", "ca-certificates", "openssl", "iproute2", "util-linux", "procps",
     "python3", "python3-venv", "git", "curl", "tmux", "busybox-static", "dropbear-bin",
+    "openssh-sftp-server",
 )  # fmt: skip
 """What the machine itself needs: it is the Debian 12 host, and it makes the other one."""
 
 FOLDER_PACKAGES = (
     "podman", "passt", "uidmap", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables", "squid-openssl",
     "iproute2", "python3", "python3-venv", "git", "curl", "procps", "docker-registry", "mmdebstrap", "slirp4netns",
-    "strace", "tmux", "ca-certificates", "openssl", "busybox-static",
+    "strace", "tmux", "ca-certificates", "openssl", "busybox-static", "postgresql",
 )  # fmt: skip
 
 

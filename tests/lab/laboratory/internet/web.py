@@ -9,7 +9,7 @@ The fake internet's web server: one connection, request after request, each one 
     /repo.git/...        a git repository (files of the site's directory, as a plain web server gives them)
     /private.git/...     one that can be pushed to, for whoever sends a password that ends in `-accepted`
     /smart/NAME.git/...  a git repository of a test's own, by git's own server: it takes pushes
-    /files/...           files of a test's own
+    /files/...           files of a test's own; where there is NAME.location for NAME, 302 to what it says
     /events/KEY/N        N events, the first at once, each later one with a request for /next/KEY
     /ws/...              a WebSocket that repeats what it gets
     POST /v1/chat/completions, GET /v1/models    the model
@@ -156,8 +156,14 @@ def _page(request: Request, first: str, rest: str) -> Answer | None:
 
 
 def _file(file: Path, first: str, site: str) -> Answer:
+    if file.is_dir():
+        file /= "index.html"
     if ".." not in file.parts and file.is_file():
-        return Answer(body=file.read_bytes(), kind="application/octet-stream")
+        kind = "text/html" if file.suffix == ".html" else "application/octet-stream"
+        return Answer(body=file.read_bytes(), kind=kind)
+    moved = file.with_name(f"{file.name}.location")
+    if ".." not in file.parts and moved.is_file():
+        return Answer(302, headers=(("Location", moved.read_text()),))
     if first.endswith(".git") or first == "files":
         return Answer(404, b"not found\n")
     return Answer(body=f"hello from {site}\n".encode())
