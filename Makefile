@@ -11,7 +11,7 @@ JOBS ?= 2
 # Many tests of the tools wait for a while, and some for a minute.
 WAITING_JOBS := $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo demo-clean test check extension unit tools e2e test-vm lint style completions docs build lab lab-up lab-down bench spike soak clean
+.PHONY: help demo demo-clean test check extension unit tools e2e clients test-vm lint style completions docs build lab lab-up lab-down bench spike soak clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ tools: $(VENV)/ready lab-up ## the real nft, squid and shell on what is rendered
 
 e2e: $(VENV)/ready lab-up ## the whole thing in real rootless podman, on both hosts
 	$(PYTEST) -q -n $(JOBS) --dist loadgroup --durations 25 tests/e2e
+
+clients: $(VENV)/ready lab-up ## what people run in a sandbox, for the matrix in docs/compatibility.md; an image of 3 GB
+	$(PYTEST) -q -s --timeout 3600 tests/clients
 
 test-vm: $(VENV)/ready ## caps on memory, processors and processes, in a virtual machine; 15 minutes and 3 GB
 	$(PYTEST) -q -s --timeout 3600 tests/vm
