@@ -210,7 +210,7 @@ def test_no_setting_of_a_client_opens_another_way(lab: Lab) -> None:
 
 
 # What was refused and the entry that would allow it, of each line at the end.
-SUMMARY = re.compile(r"^aisb: denied (\S+)(?: \(\d+ times\))?: [^\n]*?(?:--allow (\S+))?$", re.MULTILINE)
+SUMMARY = re.compile(r"^aisb: denied (\S+)(?: \(\d+ times\))?: [^\n]*?(?:--allow (\S+)( \(.*\))?)?$", re.MULTILINE)
 
 
 def test_a_refusal_says_what_would_allow_it(lab: Lab) -> None:
@@ -243,11 +243,11 @@ def test_a_refusal_says_what_would_allow_it(lab: Lab) -> None:
         "direct page": "403 Access denied by egress policy",
     }
     assert set(SUMMARY.findall(outcome.errors)) == {
-        ("evil.test:80", "evil.test"),
-        ("evil.test:8080", "evil.test:8080"),
-        ("evil.test:443", "evil.test"),
-        ("evil.test", "evil.test"),
-        (f"{EVIL_V4}:80", f"{EVIL_V4}:80"),
+        ("evil.test:80", "evil.test", ""),
+        ("evil.test:8080", "evil.test:8080", ""),
+        ("evil.test:443", "evil.test", ""),
+        ("evil.test", "evil.test", " (it opens 80 and 443; for another port: evil.test:PORT)"),
+        (f"{EVIL_V4}:80", f"{EVIL_V4}:80", ""),
     }
     assert arrived(lab) == {}
 
