@@ -17,7 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECONDS = 60.0
 END = b"\r\n\r\nok"
@@ -122,25 +125,34 @@ def kept(job: dict[str, Any]) -> dict[str, float]:
 
 def new(job: dict[str, Any]) -> dict[str, float]:
     """The rates of requests, each on a connection of its own, a few at a time."""
-    left = list(range(job["count"]))
     times: list[float] = []
+
+    def ask(number: int) -> None:
+        words = request(job, number)
+        asked = time.monotonic()
+        with connect(job) as secure:
+            secure.sendall(words)
+            hear(secure)
+            times.append(time.monotonic() - asked)
+
+    return rates(job["count"], a_few_at_a_time(job, ask), times)
+
+
+def a_few_at_a_time(job: dict[str, Any], ask: Callable[[int], None]) -> float:
+    """Call `ask` with each number below the job's count, so many side by side; how many seconds all took."""
+    left = list(range(job["count"]))
     faults: list[Exception] = []
 
-    def ask() -> None:
+    def work() -> None:
         while left and not faults:
             try:
-                words = request(job, left.pop())
-                asked = time.monotonic()
-                with connect(job) as secure:
-                    secure.sendall(words)
-                    hear(secure)
-                    times.append(time.monotonic() - asked)
+                ask(left.pop())
             except IndexError:
                 return
             except OSError as error:
                 faults.append(error)
 
-    threads = [threading.Thread(target=ask) for _ in range(job["connections"])]
+    threads = [threading.Thread(target=work) for _ in range(job["connections"])]
     began = time.monotonic()
     for thread in threads:
         thread.start()
@@ -148,7 +160,7 @@ def new(job: dict[str, Any]) -> dict[str, float]:
         thread.join()
     if faults:
         raise faults[0]
-    return rates(job["count"], time.monotonic() - began, times)
+    return time.monotonic() - began
 
 
 def bulk(job: dict[str, Any]) -> float:
@@ -204,31 +216,15 @@ def address(job: dict[str, Any]) -> str:
 
 def churn(job: dict[str, Any]) -> float:
     """So many connections one after the other, a byte to and fro on each, by the ways in turn: how many a second."""
-    left = list(range(job["count"]))
-    faults: list[Exception] = []
     ways = [way or address(job) for way in job["ways"]]
 
-    def ask() -> None:
-        while left and not faults:
-            try:
-                with dial(job, ways[left.pop() % len(ways)]) as plain:
-                    plain.sendall(b"x")
-                    if plain.recv(1) != b"x":
-                        raise ConnectionError("nothing comes back")
-            except IndexError:
-                return
-            except OSError as error:
-                faults.append(error)
+    def ask(number: int) -> None:
+        with dial(job, ways[number % len(ways)]) as plain:
+            plain.sendall(b"x")
+            if plain.recv(1) != b"x":
+                raise ConnectionError("nothing comes back")
 
-    threads = [threading.Thread(target=ask) for _ in range(job["connections"])]
-    began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if faults:
-        raise faults[0]
-    return float(job["count"] / (time.monotonic() - began))
+    return float(job["count"] / a_few_at_a_time(job, ask))
 
 
 def timed(job: dict[str, Any]) -> float:
