@@ -42,7 +42,8 @@ ENDINGS = {
     "policy check": "0 allowed, 1 denied, 2 where nothing is allowed yet, 69 where it could not tell (a preset of an "
     "image that is not built).",
     "policy presets": "69 where it is to be read off an image that is not built.",
-    "policy show": "69 where a preset is to be read off an image that is not built.",
+    "policy show": "0, also where nothing is allowed yet; 69 where a preset is to be read off an image that is not "
+    "built.",
     "ps": "0, also where nothing runs.",
     "run": "the command's own code, or one of those above.",
     "serve": "0 where the client has ended the session; otherwise as a run does.",

@@ -17,7 +17,7 @@ from aisb.domain.http_rules import METHODS
 from aisb.domain.inject_flag import need_reach
 from aisb.domain.policy import need_entries, with_presets
 from aisb.domain.presets import items_of, need_preset, nothing_of, preset_names
-from aisb.effects.make_plan import image_registries, previewed, read_policy
+from aisb.effects.make_plan import image_registries, previewed, read_policy, shown
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
@@ -80,12 +80,13 @@ def _target(words: Sequence[str]) -> Target:
 def show_verb(flags: tuple[tuple[str, str], ...], *, as_json: bool) -> int:
     """Print the whole policy, as `--print-policy` does."""
     # `check` has no use for what looks at a project's files.
-    from aisb.cli.preview import files_of
+    from aisb.cli.preview import files_of, say_if_refused
 
     read = _read(flags)
-    policy = need_reach(need_entries(_policy_of(read)))
+    policy = shown(_policy_of(read))
     files = files_of(*read, policy)
     answer(answer_text({"policy": policy_pairs(policy, files)}) if as_json else policy_lines(policy, files))
+    say_if_refused(policy)
     return 0
 
 

@@ -23,6 +23,7 @@ from aisb.cli.run import (
     without_entries,
 )
 from aisb.domain.options import PREVIEWS
+from aisb.domain.policy import need_entries
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.domain.variables import values_of
 from aisb.effects.guard import joined
@@ -34,6 +35,7 @@ from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
 from aisb.effects.state import preview_directories
 from aisb.effects.tree import Tree
+from aisb.errors import UsageError
 from aisb.render.argv import sandbox_argv
 from aisb.render.describe import dry_run_lines
 from aisb.render.explain import Files
@@ -92,7 +94,18 @@ def preview(split: Split, asked: Request) -> int:
         job = job._replace(login=login, seeds=along.files if along else {})
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables, request.wanted.harness)]
     answer("".join(texts))
+    if request.has("print-policy"):
+        say_if_refused(rendered.policy)
     return 0
+
+
+def say_if_refused(policy: Policy) -> None:
+    """Beside a policy that is shown: that a run by it is refused, because nothing is allowed."""
+    try:
+        need_entries(policy)
+    except UsageError as refusal:
+        say(f"a run would be refused: {refusal.message}")
+        say(f"  {refusal.hint}")
 
 
 def files_of(request: Request, sources: Sources, project: str, where: Directories, policy: Policy) -> Files:

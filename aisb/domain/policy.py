@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FLAG = "--allow"
 _PROXY = "--proxy"
+_HOSTS_HINT = "write: aisb --allow llm.example.com, or --net none for no network at all"
 _NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
 
 
@@ -178,8 +179,18 @@ def _refuse_a_circle(policy: Policy) -> None:
 
 
 def need_entries(policy: Policy) -> Policy:
+    """The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for."""
+    need_sound(policy)
+    if policy.net != ALLOW or policy.allow or policy.hosts or policy.learn:
+        return policy
+    if policy.notes:
+        raise UsageError(f"nothing is allowed yet: {'; '.join(policy.notes)}", hint=_HOSTS_HINT)
+    raise UsageError("nothing is allowed yet: name the hosts that the agent may reach", hint=_HOSTS_HINT)
+
+
+def need_sound(policy: Policy) -> Policy:
     """
-    The policy. An empty list under `allow` is an error: it would be a sandbox that nobody asked for.
+    The policy, which may allow nothing yet. An error is what cannot be meant by it.
 
     So are rules behind a proxy that is spoken to in TLS: squid opens no TLS inside of TLS. And so is a port that would
     lead in and out again.
@@ -190,10 +201,5 @@ def need_entries(policy: Policy) -> Policy:
             f"{policy.origins.get('proxy', _PROXY)} {policy.proxy}: the gate cannot read the requests to "
             f"{policy.egress.rules[0].host} through a proxy that it speaks TLS to",
             hint="give the proxy as http://HOST:PORT, or allow the host without methods and paths",
-        )
-    if policy.net == ALLOW and not policy.allow and not policy.hosts and not policy.learn:
-        raise UsageError(
-            "nothing is allowed yet: name the hosts that the agent may reach",
-            hint="write: aisb --allow llm.example.com, or --net none for no network at all",
         )
     return policy

@@ -16,7 +16,15 @@ from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, PINNED, parse_net_mode
 from aisb.domain.origins import origins_json
 from aisb.domain.packages import parse_packages
-from aisb.domain.policy import Policy, host_bits_notes, need_entries, parse_allow, with_presets, without_gate
+from aisb.domain.policy import (
+    Policy,
+    host_bits_notes,
+    need_entries,
+    need_sound,
+    parse_allow,
+    with_presets,
+    without_gate,
+)
 from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import known_inputs, read_inputs
@@ -227,6 +235,7 @@ def seccomp_text() -> str:
 class Preview(NamedTuple):
     """What `--print-*` and `--dry-run` show: each text when it is asked for, from the records as they are."""
 
+    policy: Policy
     texts: dict[str, Callable[[], str]]
     plan: Callable[[], Plan]
 
@@ -236,7 +245,7 @@ def preview_of(question: Question, cache: str, files: Callable[[Policy], Files])
     Everything that can be looked at before a run. `files` tells what of the host's is seen inside.
 
     The policy is read at once: a wrong entry is an error whatever is looked at. That there must be one is an
-    error where it shows.
+    error where it shows: a policy that allows nothing yet can be printed, and nothing can be made from it.
     """
     policy = previewed(question, cache)
 
@@ -248,8 +257,9 @@ def preview_of(question: Question, cache: str, files: Callable[[Policy], Files])
         return compose(need_reach(need_entries(policy)), question, images, _seccomp_or_nothing())
 
     return Preview(
+        policy=policy,
         texts={
-            "policy": lambda: policy_lines(need_reach(need_entries(policy)), files(policy)),
+            "policy": lambda: policy_lines(shown(policy), files(policy)),
             "entrypoint": sandbox.entrypoint,
             "containerfile": containerfile_text,
             "nft": lambda: ruleset_of(policy, question),
@@ -263,6 +273,11 @@ def preview_of(question: Question, cache: str, files: Callable[[Policy], Files])
 def previewed(question: Question, cache: str) -> Policy:
     """The policy with its presets, off the record: nothing is started, and nothing built."""
     return with_presets(read_policy(question), lambda: image_registries(question, cache))
+
+
+def shown(policy: Policy) -> Policy:
+    """The policy as it may be printed: it need not allow anything yet."""
+    return need_reach(need_sound(policy))
 
 
 def image_registries(question: Question, cache: str) -> Registries:

@@ -103,17 +103,22 @@ def test_an_entry_of_the_grammar_is_kept_in_its_one_form(lab: Lab) -> None:
 
 
 def test_a_list_that_is_empty_is_never_no_filter(lab: Lab) -> None:
-    """A62: no entry, empty entries, only entries that are refused."""
+    """A62: no entry, empty entries, only entries that are refused. One with no entry can be looked at, as what it is."""
+    empty: tuple[list[str], ...] = ([], ["--net=allow"])
     lists = (
-        [],
-        ["--net=allow"],
+        *empty,
         ["--allow="],
         ["--allow=,"],
         ["--allow=*", "--allow=x.test"],
         ["--allow=x.test", "--allow=!"],
     )
 
-    found = answers(lab, ([*flags, *rest] for flags in lists for rest in (["--print-policy"], ["--", "touch", "ran"])))
+    rests = [[f"--print-{what}"] for what in ("squid", "policy")] + [["--dry-run"], ["--", "touch", "ran"]]
+    found = answers(lab, ([*flags, *rest] for rest in rests for flags in lists))
 
-    assert [(code, out) for code, out, _ in found] == 2 * len(lists) * [(2, "")]
+    shown, refused = found[len(lists) :][: len(empty)], found[: len(lists)] + found[len(lists) + len(empty) :]
+    assert [(code, "allow." in out, "nothing is allowed yet" in err) for code, out, err in shown] == 2 * [
+        (0, False, True)
+    ]
+    assert [(code, out) for code, out, _ in refused] == len(refused) * [(2, "")]
     assert lab.run("ls").text == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -428,6 +429,7 @@ NOTHING_YET = (
     b"aisb: nothing is allowed yet: name the hosts that the agent may reach\n"
     b"aisb:   write: aisb --allow llm.example.com, or --net none for no network at all\n"
 )
+REFUSED = b"aisb: a run would be refused: " + NOTHING_YET.removeprefix(b"aisb: ")
 
 
 @pytest.mark.parametrize(
@@ -436,7 +438,7 @@ NOTHING_YET = (
         (["--print-entrypoint"], 0, b"#!/bin/sh -eu", b""),
         (["--print-nft"], 0, b"# What may leave this sandbox.", b""),
         (["--print-containerfile"], 0, b"# The sandbox's image:", b""),
-        (["--print-policy"], 2, b"", NOTHING_YET),
+        (["--print-policy"], 0, b"base_image=", REFUSED),
         (["--print-squid"], 2, b"", NOTHING_YET),
         (["--print-nft", "--dry-run"], 2, b"", NOTHING_YET),
         (
@@ -460,6 +462,20 @@ def test_what_does_not_depend_on_the_list_is_shown_without_one(
 
     assert (done.returncode, done.stdout[: len(first)], done.stderr) == (code, first, error)
     assert bool(done.stdout) == (code == 0)
+
+
+def test_a_policy_that_allows_nothing_yet_is_shown_as_that(tmp_path: Path) -> None:
+    """By the verb as by the flag: everything else of it is there, and that a run would be refused is said beside it."""
+    here = ("--project", str(tmp_path))
+    printed = aisb("--print-policy", *here)
+    shown = aisb("policy", "show", *here)
+    as_json = aisb("policy", "show", "--json", *here)
+
+    assert [(done.returncode, done.stderr) for done in (printed, shown, as_json)] == 3 * [(0, REFUSED)]
+    lines = shown.stdout.decode().splitlines()
+    assert printed.stdout == shown.stdout
+    assert [line for line in lines if line.startswith(("allow", "net="))] == ["net=allow"]
+    assert json.loads(as_json.stdout)["policy"] == dict(line.split("=", 1) for line in lines)
 
 
 def test_a_home_that_is_not_there_is_named(tmp_path: Path) -> None:
