@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from aisb.cli.live import written_beside
 from aisb.cli.output import answer, say
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.answers import answer_text
@@ -29,13 +30,15 @@ def init_verb(project: str, *, as_json: bool) -> int:
     seen = look_at(resolved, os.environ)
     file = write_allow_list(resolved, seen)
     add_to_record(where.state, resolved, file)
-    entries = parse_allow_file(file.data(), file.name)
+    entries = [text for text, _ in parse_allow_file(file.data(), file.name)]
     proposed = sum(line.startswith("#exact:") for line in file.text.splitlines())
     if as_json:
-        told = {"file": f"{resolved}/{file.name}", "entries": [text for text, _ in entries], "proposed": proposed}
+        told = {"file": f"{resolved}/{file.name}", "entries": entries, "proposed": proposed}
         answer(answer_text({**told, "read": [item.tool.marker for item in seen]}))
     else:
-        _tell(f"{resolved}/{file.name}", [text for text, _ in entries], proposed, seen)
+        _tell(f"{resolved}/{file.name}", entries, proposed, seen)
+    for line in written_beside(resolved, where.runtime):
+        say(line)
     # Something else that lies there is not ours, and nobody has seen it.
     for change in changes(read_record(where.state, resolved), read_project_directory(resolved).files):
         say(f"{change.sentence()}: see it with: aisb trust")

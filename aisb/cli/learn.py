@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aisb.cli.hints import words_of
+from aisb.cli.live import written_beside
 from aisb.cli.output import say
 from aisb.cli.run import run
 from aisb.domain.learned import learned
@@ -65,6 +66,8 @@ def _propose(done: Done, split: Split, output: int | None) -> None:
     if split.own("save"):
         path = save_proposed(done.job.project, text)
         say(f"{path} is written; nothing reads it. What you want of it belongs in .ai-sandbox/allow: then aisb trust")
+        for line in written_beside(done.job.project, done.job.directories.runtime):
+            say(line)
 
 
 def _presets(done: Done) -> dict[str, list[str]]:

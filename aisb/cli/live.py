@@ -14,6 +14,7 @@ from aisb.domain.names import NameEntry
 from aisb.domain.net import ALLOW as NET_ALLOW
 from aisb.domain.policy import parse_allow
 from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY
+from aisb.effects.guard import runs_that_can_replace
 from aisb.effects.live import find_run, is_of, save_entry, say_to_gate
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories
@@ -119,6 +120,15 @@ def _target(run: str, project: str) -> _Target:
     return _Target(where, resolved, find_run(where.runtime, resolved, run))
 
 
+def written_beside(project: str, runtime: str) -> list[str]:
+    """What to say where `.ai-sandbox` was made while runs go on that can write there: so long a new one is refused."""
+    return [
+        f"note: run {run} began without {PROJECT_DIRECTORY} and can write there: the next run here is refused until it "
+        f"ends, by itself or by: aisb stop {run}"
+        for run in runs_that_can_replace(f"{project}/{PROJECT_DIRECTORY}", runtime)
+    ]
+
+
 def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
     try:
         return say_to_gate(session, entries, seconds)
@@ -133,7 +143,6 @@ def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
 
 
 def _save(target: _Target, entries: list[Entry]) -> None:
-    is_new = not os.path.lexists(f"{target.project}/{PROJECT_DIRECTORY}")
     for entry in entries:
         try:
             is_added = save_entry(target.project, target.where.state, entry.text())
@@ -141,5 +150,5 @@ def _save(target: _Target, entries: list[Entry]) -> None:
             raise type(error)(f"{entry.text()} was not saved for later runs: {error.message}", error.hint) from error
         done = "added, and trusted" if is_added else "there already"
         say(f"{target.project}/{ALLOW_FILE}: {entry.text()}: {done}")
-    if is_new and target.session is not None:
-        say(f"note: run {target.session.run} can write there until it ends: begin the next one after that")
+    for line in written_beside(target.project, target.where.runtime):
+        say(line)

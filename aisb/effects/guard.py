@@ -100,20 +100,28 @@ def need_own_covers(covers: Iterable[str], session: Session, runtime: str) -> No
     One whose run covers it as well cannot. Any other could put a link there at the right moment, which would lay its
     own files over this sandbox's programs.
     """
+    for other, path in _replaceable(covers, runtime):
+        if other.run != session.run:
+            raise Unprotected(
+                f"the agent of run {other.run} can replace {path}, "
+                "which was not there or not protected when that run began",
+                hint=f"end that run first: aisb stop {other.run}",
+            )
+
+
+def runs_that_can_replace(path: str, runtime: str) -> list[str]:
+    """The ids of the runs that go on whose agent could put something else in the place of this path."""
+    return list(dict.fromkeys(other.run for other, _ in _replaceable([path], runtime)))
+
+
+def _replaceable(covers: Iterable[str], runtime: str) -> Iterator[tuple[Session, str]]:
+    """The runs that go on, each with what its agent can replace of these places."""
     ways = {path: _ways_to(path) for path in covers}
     for other in living(runtime) if ways else ():
-        roots = _roots(f"{other.path}/{ROOTS}") if other.run != session.run else {}
+        roots = _roots(f"{other.path}/{ROOTS}")
         for path, way in ways.items():
-            for key, rest in way.items():
-                if key in roots and rest not in roots[key]:
-                    raise _replaceable(path, other.run)
-
-
-def _replaceable(path: str, run: str) -> Unprotected:
-    return Unprotected(
-        f"the agent of run {run} can replace {path}, which was not there or not protected when that run began",
-        hint=f"end that run first: aisb stop {run}",
-    )
+            if any(key in roots and rest not in roots[key] for key, rest in way.items()):
+                yield other, path
 
 
 def _ways_to(path: str) -> dict[str, str]:

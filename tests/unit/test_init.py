@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,9 @@ from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.entries import parse_entry
 from aisb.domain.policy import parse_allow
 from aisb.domain.seen_project import TOOLS, Seen, Tool, allow_list, entries_in
+from aisb.effects.guard import ROOTS, roots_of
 from aisb.effects.init import look_at, write_allow_list
+from aisb.effects.session import open_session
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,14 +123,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "p"
 
 
-def aisb(project: Path, *words: str) -> tuple[int, str]:
+def aisb(project: Path, *words: str, **environ: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-m", "aisb", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         cwd=project,
-        env={"HOME": str(project.parent / "home"), "PATH": os.defpath},
+        env={"HOME": str(project.parent / "home"), "PATH": os.defpath, **environ},
         check=False,
     )
     return done.returncode, done.stderr if words[0] != "policy" else done.stdout
@@ -167,6 +170,24 @@ def test_a_project_of_no_kind_that_is_known_gets_an_empty_list(tmp_path: Path) -
     assert aisb(tmp_path / "bare", "init") == (
         0,
         f"aisb: {tmp_path}/bare/.ai-sandbox/allow: 0 entries, trusted (no project file that aisb knows is here)\n",
+    )
+
+
+def test_a_list_that_is_made_while_a_run_goes_on_says_what_becomes_of_the_next_one(project: Path) -> None:
+    """Its agent could put another one there; that of a run that has it read-only cannot."""
+    # A socket's path is short, whatever pytest calls its directories.
+    with TemporaryDirectory() as runtime:
+        for run, covered in (("0a", []), ("0b", [f"{project}/.ai-sandbox"])):
+            roots = {ROOTS: roots_of([str(project)], covered)}
+            open_session(f"{runtime}/aisb/g/0123456789ab/r", run, {}, "{}", roots)
+        code, said = aisb(project, "init", XDG_RUNTIME_DIR=runtime)
+
+    assert (code, [line for line in said.splitlines() if "run 0" in line]) == (
+        0,
+        [
+            "aisb: note: run 0a began without .ai-sandbox and can write there: the next run here is refused until it "
+            "ends, by itself or by: aisb stop 0a"
+        ],
     )
 
 
