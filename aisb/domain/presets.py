@@ -18,7 +18,7 @@ from aisb.domain.names import EXACT, NameEntry
 from aisb.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from aisb.domain.entry_kinds import Entry
 
@@ -49,8 +49,8 @@ PRESETS: Mapping[str, tuple[Item, ...]] = {
 # Preset -> the tool of the image that is asked.
 REGISTRIES = {"apt": "apt", "npm": "npm", "pypi": "pip"}
 REGISTRIES_LABEL = "aisb.registries"
-# How to have the tool that an image lacks.
-_INSTALL = {"pypi": "--install python3-pip"}
+# The package of the tool that an image has only where it was asked for.
+_PACKAGES = {"pypi": "python3-pip"}
 Registries = dict[str, tuple[str, ...]]
 
 
@@ -104,8 +104,22 @@ def items_of(name: str, registries: Callable[[], Registries]) -> tuple[Item, ...
 
 def nothing_of(name: str) -> str:
     """What to say of a preset that stands for nothing here."""
-    install = f"; with {_INSTALL[name]} it has some" if name in _INSTALL else ""
+    install = f"; with --install {_PACKAGES[name]} it has some" if name in _PACKAGES else ""
     return f"@{name} stands for nothing: {REGISTRIES[name]} in this image fetches from nowhere{install}"
+
+
+def lacking(name: str, registries: Registries | None, installed: Collection[str]) -> str:
+    """
+    What to say of a registry's preset that stands for nothing here, "" of one that stands for something.
+
+    `registries` are None where nobody has asked the image yet; of what will be in it then, the packages are known.
+    """
+    if registries is not None:
+        return "" if registries.get(name) else nothing_of(name)
+    package = _PACKAGES.get(name)
+    if package is None or package in installed:
+        return ""
+    return f"@{name} stands for nothing without {REGISTRIES[name]} in the image: --install {package} puts it there"
 
 
 def expanded(entries: Iterable[tuple[Entry, str]], registries: Callable[[], Registries]) -> Iterator[tuple[Entry, str]]:

@@ -173,6 +173,31 @@ def test_a_project_of_no_kind_that_is_known_gets_an_empty_list(tmp_path: Path) -
     )
 
 
+NO_PIP = "aisb: note: @pypi stands for nothing without pip in the image: --install python3-pip puts it there\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "note"),
+    [("", NO_PIP), ("install: [python3-pip]\n", ""), ("nonsense: 1\n", NO_PIP)],
+    ids=["as it is", "with pip", "settings that are no good"],
+)
+def test_a_preset_that_the_image_will_have_nothing_for_is_said(tmp_path: Path, config: str, note: str) -> None:
+    """Before it is built its packages are known."""
+    (tmp_path / "home/.config/ai-sandbox").mkdir(parents=True)
+    (tmp_path / "home/.config/ai-sandbox/config.yaml").write_text(config or "# nothing yet\n")
+    (tmp_path / "p").mkdir()
+    for name in ("package.json", "pyproject.toml"):
+        (tmp_path / "p" / name).write_text("")
+
+    code, said = aisb(tmp_path / "p", "init")
+
+    assert (code, said) == (
+        0,
+        f"aisb: {tmp_path}/p/.ai-sandbox/allow: 2 entries, trusted (from package.json, pyproject.toml)\n"
+        f"aisb:   @npm\naisb:   @pypi\n{note}",
+    )
+
+
 def test_a_list_that_is_made_while_a_run_goes_on_says_what_becomes_of_the_next_one(project: Path) -> None:
     """Its agent could put another one there; that of a run that has it read-only cannot."""
     # A socket's path is short, whatever pytest calls its directories.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.domain.entries import parse_entry
-from aisb.domain.policy import Policy, parse_allow, with_presets
+from aisb.domain.policy import Policy, need_entries, parse_allow, with_presets
 from aisb.domain.presets import (
     PRESETS,
     REGISTRIES,
     Item,
+    Registries,
     items_of,
+    lacking,
     parse_registries,
     preset_names,
 )
@@ -64,6 +66,39 @@ def test_one_that_stands_for_nothing_says_so() -> None:
     assert without_pip.notes == (
         "@pypi stands for nothing: pip in this image fetches from nowhere; with --install python3-pip it has some",
     )
+
+
+def test_a_list_that_comes_to_nothing_is_refused_with_what_it_lacks() -> None:
+    """Not as if nobody had written one."""
+    with pytest.raises(UsageError) as caught:
+        need_entries(with_presets(policy_of("@pypi"), dict))
+
+    assert caught.value.message == (
+        "nothing is allowed yet: @pypi stands for nothing: pip in this image fetches from nowhere; "
+        "with --install python3-pip it has some"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "registries", "installed", "said"),
+    [
+        ("npm", {"npm": ("exact:npm.test",)}, [], ""),
+        ("apt", {"apt": ()}, [], "@apt stands for nothing: apt in this image fetches from nowhere"),
+        ("npm", None, [], ""),
+        ("pypi", None, ["python3-pip"], ""),
+        (
+            "pypi",
+            None,
+            ["python3-venv"],
+            "@pypi stands for nothing without pip in the image: --install python3-pip puts it there",
+        ),
+    ],
+)
+def test_what_a_preset_lacks_is_known_before_a_run(
+    name: str, registries: Registries | None, installed: list[str], said: str
+) -> None:
+    """Off the image's record, or off the packages that it will have."""
+    assert lacking(name, registries, installed) == said
 
 
 def test_the_image_is_asked_only_for_a_registry() -> None:
