@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FILES = {"aisb.bash": bash, "_aisb": zsh, "aisb.fish": fish}
 _HELP = Flag("help", "", "this text")
+# Of a run that is over they say something too.
+_OF_RECORDS = ("inspect", "logs")
 
 
 def completions() -> dict[str, str]:
@@ -33,7 +35,7 @@ def all_verbs() -> list[Verb]:
     own = [
         Verb("run", "the agent or a command, sandboxed", tuple(run)),
         Verb("serve", "a sandbox for the program on stdin and stdout", tuple(run)),
-        Verb("exec", "one more command in a sandbox that runs", (*_of_options(EXEC_OPTIONS), _HELP)),
+        Verb("exec", "one more command in a sandbox that runs", (*_of_options(EXEC_OPTIONS), _HELP), "runs"),
         Verb("learn", "run a command, and propose the list that it needs", tuple(learn)),
     ]
     return sorted([*own, *(_of_typer(name, command) for name, command in leaves(typer.main.get_command(app)))])
@@ -59,9 +61,16 @@ def _of_typer(name: str, command: object) -> Verb:
         for param in params
         if isinstance(param, TyperOption)
     ]
-    files = any("FILE" in str(param.metavar) for param in params if isinstance(param, TyperArgument))
+    arguments = [str(param.metavar) for param in params if isinstance(param, TyperArgument)]
     text = str(getattr(command, "help", "") or "").splitlines()[0].partition(":")[0].rstrip(".")
-    return Verb(name, text, (*flags, _HELP), files)
+    return Verb(name, text, (*flags, _HELP), _taken(name, arguments))
+
+
+def _taken(name: str, arguments: Iterable[str]) -> str:
+    """What stands behind a verb, as far as a shell can tell what there is."""
+    if "[RUN]" in arguments:
+        return "records" if name in _OF_RECORDS else "runs"
+    return "files" if any("FILE" in argument for argument in arguments) else ""
 
 
 def write_all(directory: str) -> None:

@@ -34,6 +34,8 @@ VERBS = frozenset(
 )
 
 
+# A list of nothing but ids.
+_IDS = ({"--quiet"}, {"--quiet", "--all"})
 # The words below a verb.
 BELOW = {"gate": ("status", "up", "down", "logs"), "policy": ("check", "show", "presets")}
 
@@ -101,6 +103,12 @@ def _dispatch(arguments: list[str]) -> int:
         from aisb.cli.run import run
 
         return run(taken, VERBS)
+    if taken.verb == "ps" and set(taken.rest) in _IDS:
+        # What a shell asks for at each TAB need not wait for what carries the verbs.
+        from aisb.cli.ids import ids_verb
+
+        ids_verb(everything="--all" in taken.rest)
+        return 0
     return _verb(taken.verb, taken.rest)
 
 

@@ -448,8 +448,16 @@ def trust(
 def ps(
     everything: bool = typer.Option(False, "--all", help="those too that have ended, and how, as far as on record"),
     json: bool = _JSON,
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="only their ids"),
 ) -> None:
     """The runs that go on, the oldest first: for how long, with how much memory, and what each was denied."""
+    if quiet and json:
+        raise UsageError("--quiet and --json exclude each other", hint="leave one of the two out")
+    if quiet:
+        from aisb.cli.ids import ids_verb
+
+        ids_verb(everything=everything)
+        return
     from aisb.cli.runs import ps_verb
 
     ps_verb(everything=everything, as_json=json)

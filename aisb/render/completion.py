@@ -1,7 +1,7 @@
 """
 Completion files for bash, zsh and fish, from the tables of options.
 
-They are static: a shell that completes starts no aisb.
+They are static: a shell that completes starts no aisb, but for the ids of runs, which only `aisb ps` knows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ CHOICES = {
     "node-source": ("npm", "tarball"),
     "pull": ("missing", "never"),
 }
+# What asks for the ids of runs: of those that go on, and of those too that are on record.
+_IDS = {"runs": "aisb ps --quiet 2>/dev/null", "records": "aisb ps --all --quiet 2>/dev/null"}
 # A path comes first in it.
 _PATHS = (DIRECTORY, FILE, "PATH", "SRC[:DST][:ro|rw]")
 
@@ -45,14 +47,26 @@ class Flag(NamedTuple):
         """Whether its value begins with a path."""
         return self.metavar in _PATHS
 
+    @property
+    def is_run(self) -> bool:
+        """Whether its value is the id of a run that goes on."""
+        return self.name == "run"
+
 
 class Verb(NamedTuple):
-    """A verb, or one with the word below it, as it is typed: `policy check`."""
+    """
+    A verb, or one with the word below it, as it is typed: `policy check`. It takes `files`, `runs` that go on,
+    `records` of runs, or "" for nothing that is known.
+    """
 
     words: str
     help: str
     flags: tuple[Flag, ...]
-    takes_files: bool = False
+    takes: str = ""
+
+
+# It is no verb: with one behind it, it prints what is known of that.
+_HELP = Verb("help", "the help of aisb, or of a verb", ())
 
 
 def bash(verbs: Iterable[Verb]) -> str:
@@ -67,7 +81,8 @@ def bash(verbs: Iterable[Verb]) -> str:
 # The words that come first: verbs, or those below the verb $1.
 _aisb_words() {{
 	case $1 in
-	'') echo {" ".join(_firsts(known))} ;;
+	'') echo {" ".join(sorted([*_firsts(known), _HELP.words]))} ;;
+	help) echo {" ".join(_firsts(known))} ;;
 {below}
 	esac
 }}
@@ -79,7 +94,14 @@ _aisb_flags() {{
 	esac
 }}
 
-# What the flag $1 takes: `=files`, `=any`, or its few values; nothing for one without a value.
+# What is to come behind the verb $1: `files`, or the ids of runs.
+_aisb_arguments() {{
+	case $1 in
+{_arguments(known)}
+	esac
+}}
+
+# What the flag $1 takes: `=files`, `=runs`, `=any`, or its few values; nothing for one without a value.
 _aisb_values() {{
 	case $1 in
 {_values(known)}
@@ -87,7 +109,7 @@ _aisb_values() {{
 }}
 
 _aisb() {{
-	local verb=run at=1 values
+	local verb=run at=1 values arguments
 	local -a words=("${{COMP_WORDS[@]:0:COMP_CWORD+1}}")
 	# bash takes words apart at `=` and `@`.
 	if [ "$COMP_CWORD" -gt 1 ] && [[ ${{words[-2]}} == @ || ${{words[-2]}} == =@ ]]; then
@@ -121,6 +143,10 @@ _aisb() {{
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
+	=runs)
+		mapfile -t COMPREPLY < <(compgen -W "$({_IDS["runs"]})" -- "$current")
+		return
+		;;
 	=any) return ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
@@ -132,16 +158,28 @@ _aisb() {{
 		case $at in
 		1) values+=" $(_aisb_words '')" ;;
 		2) values+=" $(_aisb_words "$verb")" ;;
+		3) values+=" $(_aisb_words "${{verb#help }}")" ;;
 		esac
 	fi
-	if [[ $current != -* ]] && [[ $verb =~ ^({"|".join(verb.words for verb in known if verb.takes_files)})$ ]]; then
-		compopt -o default
+	if [[ $current != -* ]]; then
+		arguments=$(_aisb_arguments "$verb")
+		if [ "$arguments" = =files ]; then
+			compopt -o default
+		elif [ -n "$arguments" ]; then
+			values=$arguments
+		fi
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
 }}
 
 complete -F _aisb aisb ai-sandbox
 """
+
+
+def _arguments(verbs: Iterable[Verb]) -> str:
+    takes = {"files": "echo =files", **_IDS}
+    lines = {what: "|".join(quote(verb.words) for verb in verbs if verb.takes == what) for what in takes}
+    return "\n".join(f"\t{words}) {takes[what]} ;;" for what, words in lines.items() if words)
 
 
 def zsh(verbs: Iterable[Verb]) -> str:
@@ -154,9 +192,20 @@ def zsh(verbs: Iterable[Verb]) -> str:
     below = "\n".join(f"\t{quote(verb)}) words_below=({' '.join(words)}) ;;" for verb, words in _below(known).items())
     described = "\n".join(f"\t\t{quote(f'{verb.words}:{verb.help}')}" for verb in known if " " not in verb.words)
     groups = "\n".join(f"\t\t{quote(f'{verb}:{_NO_HELP}')}" for verb in _below(known))
+    runs = "\n".join(
+        f"\t{quote(verb.words)}) flags+=('1:run:_aisb_{verb.takes}') ;;" for verb in known if verb.takes in _IDS
+    )
     return f"""\
 #compdef aisb ai-sandbox
 {_NOTE}
+
+_aisb_runs() {{
+	compadd ${{(f)"$({_IDS["runs"]})"}}
+}}
+
+_aisb_records() {{
+	compadd ${{(f)"$({_IDS["records"]})"}}
+}}
 
 _aisb() {{
 	local verb=run skip=0
@@ -164,11 +213,18 @@ _aisb() {{
 	verbs=(
 {described}
 {groups}
+		{quote(f"{_HELP.words}:{_HELP.help}")}
 	)
+	if [[ $words[2] == help ]] && (( CURRENT > 3 )); then
+		# As if the verb that is asked about stood alone.
+		shift words
+		(( CURRENT-- ))
+	fi
 	if (( CURRENT > 2 )) && [[ -n ${{verbs[(r)${{words[2]}}:*]}} ]]; then
 		verb=$words[2] skip=1
 	fi
 	case $verb in
+	help) words_below=({" ".join(_firsts(known))}) ;;
 {below}
 	esac
 	if (( skip && ${{#words_below}} )); then
@@ -180,6 +236,9 @@ _aisb() {{
 	fi
 	case $verb in
 {cases}
+	esac
+	case $verb in
+{runs}
 	esac
 	if (( CURRENT == 2 )) && [[ $PREFIX != -* ]]; then
 		_describe verb verbs
@@ -208,8 +267,13 @@ def fish(verbs: Iterable[Verb]) -> str:
         lines.append(f"complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a {first} -d {_fish(_NO_HELP)}")
         condition = f"test (count (commandline -opc)) -eq 2; and __fish_seen_subcommand_from {first}"
         lines.append(f"complete -c aisb -n '{condition}' -f -a '{' '.join(words)}'")
+    lines.append(f"complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a help -d {_fish(_HELP.help)}")
+    asked = "test (count (commandline -opc)) -eq 2; and __fish_seen_subcommand_from help"
+    lines.append(f"complete -c aisb -n '{asked}' -f -a '{' '.join(_firsts(known))}'")
     for verb in known:
-        lines += [f"complete -c aisb -n {_fish(_fish_when(verb, others))} {_fish_flag(flag)}" for flag in verb.flags]
+        when = _fish(_fish_when(verb, others))
+        lines += [f"complete -c aisb -n {when} {_fish_flag(flag)}" for flag in verb.flags]
+        lines += [f"complete -c aisb -n {when} -f -a '({_IDS[verb.takes]})'"] if verb.takes in _IDS else []
     return "\n".join(lines) + "\n"
 
 
@@ -235,7 +299,8 @@ def _all(flags: Iterable[Flag]) -> str:
 def _values(verbs: Iterable[Verb]) -> str:
     lines: dict[str, list[str]] = {}
     for flag in sorted({flag._replace(help="") for verb in verbs for flag in verb.flags if flag.metavar}):
-        takes = f"'{' '.join(flag.choices)}'" if flag.choices else "'=files'" if flag.is_path else "'=any'"
+        other = "'=files'" if flag.is_path else "'=runs'" if flag.is_run else "'=any'"
+        takes = f"'{' '.join(flag.choices)}'" if flag.choices else other
         lines.setdefault(takes, [])
         if f"--{flag.name}" not in lines[takes]:
             lines[takes].append(f"--{flag.name}")
@@ -246,7 +311,8 @@ def _zsh_flag(flag: Flag) -> str:
     text = flag.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     if not flag.metavar:
         return quote(f"*--{flag.name}[{text}]")
-    values = f"({' '.join(flag.choices)})" if flag.choices else "_files" if flag.is_path else " "
+    other = "_files" if flag.is_path else "_aisb_runs" if flag.is_run else " "
+    values = f"({' '.join(flag.choices)})" if flag.choices else other
     named = flag.metavar.replace("[", "").replace("]", "").replace(":", "\\:")
     return quote(f"*--{flag.name}=[{text}]:{named}:{values}")
 
@@ -262,7 +328,8 @@ def _fish_when(verb: Verb, others: str) -> str:
 def _fish_flag(flag: Flag) -> str:
     value = ""
     if flag.metavar:
-        value = f" -x -a '{' '.join(flag.choices)}'" if flag.choices else " -r -F" if flag.is_path else " -x"
+        other = " -r -F" if flag.is_path else f" -x -a '({_IDS['runs']})'" if flag.is_run else " -x"
+        value = f" -x -a '{' '.join(flag.choices)}'" if flag.choices else other
     return f"-l {flag.name}{value} -d {_fish(flag.help)}"
 
 

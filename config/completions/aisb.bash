@@ -4,7 +4,8 @@
 # The words that come first: verbs, or those below the verb $1.
 _aisb_words() {
 	case $1 in
-	'') echo allow build clean deny doctor exec gate init inspect learn logs policy ps run serve stop trust update version ;;
+	'') echo allow build clean deny doctor exec gate help init inspect learn logs policy ps run serve stop trust update version ;;
+	help) echo allow build clean deny doctor exec gate init inspect learn logs policy ps run serve stop trust update version ;;
 	gate) echo down logs status up ;;
 	policy) echo check presets show ;;
 	esac
@@ -30,7 +31,7 @@ _aisb_flags() {
 	'policy check') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
 	'policy presets') echo --base-image --install --harness --json --help ;;
 	'policy show') echo --allow --policy --inject --net --no-gate --project --trust-once --json --help ;;
-	ps) echo --all --json --help ;;
+	ps) echo --all --json --quiet --help ;;
 	run) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --keep-runs --keep-days --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
 	serve) echo --allow --policy --net --gate-network --proxy --proxy-auth --no-gate --publish --gate-idle --env --env-file --inject --no-pi-config --pi-token-env --no-pi-token-env --pi-inject --no-git-identity --install --harness --base-image --customize --pull --node --node-source --ca-bundle --project --trust-once --mount --protect --unprotect --mask --no-default-masks --no-cwd --shared-home --ephemeral-home --read-only --shell --memory --cpus --pids-limit --shm-size --ulimit --timeout --require-limits --detach --keep-runs --keep-days --strict-args --dry-run --print-policy --print-entrypoint --print-containerfile --print-nft --print-squid --print-seccomp --timings --trace --quiet --help --version ;;
 	stop) echo --project --help ;;
@@ -40,22 +41,32 @@ _aisb_flags() {
 	esac
 }
 
-# What the flag $1 takes: `=files`, `=any`, or its few values; nothing for one without a value.
+# What is to come behind the verb $1: `files`, or the ids of runs.
+_aisb_arguments() {
+	case $1 in
+	trust) echo =files ;;
+	exec|stop) aisb ps --quiet 2>/dev/null ;;
+	inspect|logs) aisb ps --all --quiet 2>/dev/null ;;
+	esac
+}
+
+# What the flag $1 takes: `=files`, `=runs`, `=any`, or its few values; nothing for one without a value.
 _aisb_values() {
 	case $1 in
 	--allow) echo '@anthropic @apt @github @npm @openai @pi @pypi' ;;
-	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --keep-days | --keep-runs | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --run | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
+	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --keep-days | --keep-runs | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
 	--ca-bundle | --customize | --cwd | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
 	--harness) echo 'claude pi' ;;
 	--net) echo 'allow full none' ;;
 	--node) echo '22 24' ;;
 	--node-source) echo 'npm tarball' ;;
 	--pull) echo 'missing never' ;;
+	--run) echo '=runs' ;;
 	esac
 }
 
 _aisb() {
-	local verb=run at=1 values
+	local verb=run at=1 values arguments
 	local -a words=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
 	# bash takes words apart at `=` and `@`.
 	if [ "$COMP_CWORD" -gt 1 ] && [[ ${words[-2]} == @ || ${words[-2]} == =@ ]]; then
@@ -89,6 +100,10 @@ _aisb() {
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
+	=runs)
+		mapfile -t COMPREPLY < <(compgen -W "$(aisb ps --quiet 2>/dev/null)" -- "$current")
+		return
+		;;
 	=any) return ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
@@ -100,10 +115,16 @@ _aisb() {
 		case $at in
 		1) values+=" $(_aisb_words '')" ;;
 		2) values+=" $(_aisb_words "$verb")" ;;
+		3) values+=" $(_aisb_words "${verb#help }")" ;;
 		esac
 	fi
-	if [[ $current != -* ]] && [[ $verb =~ ^(trust)$ ]]; then
-		compopt -o default
+	if [[ $current != -* ]]; then
+		arguments=$(_aisb_arguments "$verb")
+		if [ "$arguments" = =files ]; then
+			compopt -o default
+		elif [ -n "$arguments" ]; then
+			values=$arguments
+		fi
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
 }

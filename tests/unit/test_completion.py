@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pexpect
 import pytest
@@ -12,9 +16,16 @@ from aisb.cli.main import VERBS
 from aisb.domain.harnesses import HARNESSES
 from aisb.domain.images import NODE_VERSIONS
 from aisb.domain.presets import PRESETS, REGISTRIES
+from aisb.domain.run_record import COMMAND, End
+from aisb.effects.run_record import ABOUT, RunRecord, new_fields, record_text
+from aisb.effects.session import open_session
 from aisb.render.completion import CHOICES
 
-DIRECTORY = Path(__file__).parents[2] / "config/completions"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / "config/completions"
 PROMPT = "at the prompt> "
 
 
@@ -41,9 +52,11 @@ SET_UP = (
 )
 
 
-def completed(typed: str, directory: Path) -> str:
+def completed(typed: str, directory: Path, environ: Mapping[str, str] | None = None) -> str:
     """What is offered after TAB, and the line that stands there then."""
-    shell = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], cwd=str(directory), encoding="utf-8", timeout=20)
+    env = {**os.environ, **(environ or {})}
+    flags = ["--norc", "--noprofile", "-i"]
+    shell = pexpect.spawn("bash", flags, cwd=str(directory), encoding="utf-8", timeout=20, env=env)
     try:
         shell.setwinsize(50, 200)
         for line in SET_UP:
@@ -81,9 +94,39 @@ def completed(typed: str, directory: Path) -> str:
         ("aisb learn --outp", "aisb learn --output "),
         ("ai-sandbox cle", "ai-sandbox clean "),
         ("aisb --env ", "aisb --env "),
+        ("aisb hel", "aisb help "),
+        ("aisb help doc", "aisb help doctor "),
+        ("aisb help policy ch", "aisb help policy check "),
+        ("aisb stop --pro", "aisb stop --project "),
     ],
 )
 def test_a_real_bash_completes(tmp_path: Path, typed: str, seen: str) -> None:
     (tmp_path / "something.yaml").write_text("")
 
     assert seen in completed(typed, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("typed", "seen"),
+    [
+        ("aisb stop ", "aisb stop 0a111111 "),
+        ("aisb exec 0a", "aisb exec 0a111111 "),
+        ("aisb allow --run ", "aisb allow --run 0a111111 "),
+        ("aisb deny --run=0", "aisb deny --run=0a111111 "),
+        ("aisb logs 0b", "aisb logs 0b222222 "),
+        ("aisb inspect ", "0a111111  0b222222"),
+    ],
+)
+def test_the_ids_of_runs_are_offered(tmp_path: Path, typed: str, seen: str) -> None:
+    """Those that go on, and where what has ended is meant too those on record, by what `aisb` on the PATH says."""
+    with tempfile.TemporaryDirectory(prefix="run-") as runtime:
+        environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": str(ROOT)}
+        state = f"{tmp_path}/.local/state/ai-sandbox"
+        over = RunRecord(state, new_fields("0b222222", "/p"))
+        over.begin()
+        over.end(End(0, COMMAND, ""))
+        open_session(f"{runtime}/aisb/r", "0a111111", {}, "{}", {ABOUT: record_text(new_fields("0a111111", "/p"))})
+        (tmp_path / "aisb").write_text(f'#!/bin/sh\nexec {sys.executable} -m aisb "$@"\n')
+        (tmp_path / "aisb").chmod(0o755)
+
+        assert seen in completed(typed, tmp_path, {**environ, "PATH": f"{tmp_path}:{os.defpath}"})

@@ -264,3 +264,32 @@ def test_a_list_of_very_many_denials_is_there_at_once(tmp_path: Path) -> None:
 
     denials = [run["denials"] for run in json.loads(done.stdout)["runs"]]
     assert (len(denials), set(denials) <= {None, 160_000}, seconds < 5) == (20, True, True)
+
+
+ASK = """
+import sys
+from aisb.cli.main import main
+codes = [main(["ps", "--quiet"]), main(["ps", "--quiet", "--all"])]
+print(*codes, {"typer", "yaml", "jinja2"} & sys.modules.keys())
+print(main(["ps", "-q"]), main(["ps", "--all", "-q"]), main(["ps", "--quiet", "--json"]))
+"""
+
+
+def test_ids_alone_are_there_before_a_shell_that_completes_has_to_wait() -> None:
+    """By the long flags nothing is imported that carries the other verbs; the answer is the same by the short ones."""
+    with tempfile.TemporaryDirectory(prefix="run-") as home:
+        over(Path(home), "0000000a")
+        os.renames(f"{home}/state/runs", f"{home}/state/ai-sandbox/runs")
+        fields = new_fields("0000000b", "/p")
+        open_session(f"{home}/aisb/r", "0000000b", {}, "{}", {ABOUT: record_text(fields)})
+        done = subprocess.run(
+            [sys.executable, "-c", ASK],
+            env={"HOME": home, "XDG_RUNTIME_DIR": home, "XDG_STATE_HOME": f"{home}/state", "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    one, both = "0000000b\n", "0000000a\n0000000b\n"
+    assert done.stdout == f"{one}{both}0 0 set()\n{one}{both}0 0 2\n"
+    assert done.stderr == "aisb: --quiet and --json exclude each other\naisb:   leave one of the two out\n"
