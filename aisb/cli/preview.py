@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.output import answer, say
 from aisb.cli.request import read_login, read_request
@@ -22,9 +22,11 @@ from aisb.cli.run import (
     with_proxy,
     without_entries,
 )
-from aisb.domain.options import PREVIEWS
+from aisb.domain.hosts import is_address
+from aisb.domain.options import BY_FLAG, FLAG, PREVIEWS
 from aisb.domain.policy import need_entries
 from aisb.domain.trust import PROJECT_DIRECTORY
+from aisb.domain.upstream import parse_upstream
 from aisb.domain.variables import values_of
 from aisb.effects.guard import joined
 from aisb.effects.make_plan import preview_of
@@ -43,18 +45,21 @@ from aisb.render.gate import gate_argv
 from aisb.render.shield import mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from aisb.cli.request import Request
     from aisb.cli.splitter import Split
     from aisb.domain.policy import Policy
     from aisb.effects.guard import Root
-    from aisb.effects.plan import Plan
+    from aisb.effects.plan import Plan, Question
     from aisb.effects.run import Job
     from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
 
 _RUN = "00000000"
+_SHOW_A_PROXY = ("dry-run", "print-squid", "print-gate-nft")
+# What was asked for, and says nothing of the run.
+_NO_SETTINGS = ("dry-run", *(f"print-{what}" for what in PREVIEWS))
 
 
 def preview(split: Split, asked: Request) -> int:
@@ -68,8 +73,8 @@ def preview(split: Split, asked: Request) -> int:
     variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
     login = read_login(request, os.environb)
     question = question_of(request, sources, project, "pasta")
-    if request.has("dry-run") or request.has("print-squid"):
-        question = with_proxy(question, request)
+    if any(request.has(what) for what in _SHOW_A_PROXY):
+        question = _with_proxy_by_name(question, request)
 
     def files(policy: Policy) -> Files:
         return files_of(request, sources, project, where, policy)
@@ -92,11 +97,25 @@ def preview(split: Split, asked: Request) -> int:
         variables = {**variables, **(along.shown() if along else {})}
         job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
         job = job._replace(login=login, seeds=along.files if along else {})
-        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), variables, request.wanted.harness)]
+        names = command_environment_of(rendered.plan(), variables, request.wanted.harness)
+        shown = _Shown(tuple(map(os.fsdecode, names)), sources.names, tuple(settings_in_force(request)))
+        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown)]
     answer("".join(texts))
     if request.has("print-policy"):
         say_if_refused(rendered.policy)
     return 0
+
+
+def _with_proxy_by_name(question: Question, request: Request) -> Question:
+    """The question with the proxy as it is called: a run looks up where that is, and a preview asks nobody."""
+    if not request.wanted.proxy:
+        return question
+    upstream = parse_upstream(request.wanted.proxy, request.origin("proxy"))
+    if is_address(upstream.host):
+        return with_proxy(question, request)
+    if not request.has("quiet"):
+        say(f"note: a run looks up where the proxy {upstream.host} is; here its name stands for its addresses")
+    return question._replace(proxy_addresses=(upstream.host,))
 
 
 def say_if_refused(policy: Policy) -> None:
@@ -142,7 +161,25 @@ def _shield(roots: Iterable[Root]) -> Shield:
     return joined(shields)
 
 
-def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes], harness: str) -> list[str]:
+class _Shown(NamedTuple):
+    """What a dry run says beside the commands: names of variables, and the files and settings that it took."""
+
+    variables: tuple[str, ...]
+    read: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+def settings_in_force(request: Request) -> Iterator[str]:
+    """Each setting of which one counts, with where it was written; what was built in is left out."""
+    for name, setting in sorted(request.chosen.items()):
+        if (name == "proxy" and not request.wanted.proxy) or name in _NO_SETTINGS:
+            continue
+        is_flag = BY_FLAG[f"--{name}"].kind == FLAG
+        value = ("on" if request.has(name) else "off") if is_flag else setting.value
+        yield f"{name} {value} ({setting.origin})"
+
+
+def _dry_run(job: Job, plan: Plan, shown: _Shown) -> list[str]:
     gated = plan.net == "allow"
     runtime = job.directories.runtime
     gate_plan = gate_plan_of(job, plan, _RUN)
@@ -157,5 +194,7 @@ def _dry_run(job: Job, plan: Plan, variables: dict[bytes, bytes], harness: str) 
         has_login=bool(gate_plan.login),
         publish=job.publish,
         sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)), shield)),
-        variables=[os.fsdecode(name) for name in command_environment_of(plan, variables, harness)],
+        variables=shown.variables,
+        read=shown.read,
+        settings=shown.settings,
     )

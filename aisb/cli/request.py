@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.cli.splitter import LEARN, SERVE
@@ -105,6 +106,8 @@ class Request(NamedTuple):
     # The command is the tool server.
     serves: bool = False
     keep: Keep = Keep()
+    # What was written of settings of which one counts, and counts.
+    chosen: Mapping[str, Setting] = MappingProxyType({})
 
     def has(self, name: str) -> bool:
         """Whether a plain flag is on."""
@@ -181,6 +184,7 @@ def read_request(
         may_fetch=may_fetch(scalars.get("pull")),
         serves=split.verb == SERVE,
         keep=parse_keep(scalars[KEEP_RUNS], scalars[KEEP_DAYS]),
+        chosen={name: setting for name, setting in {**scalars, **limits.chosen}.items() if setting.origin != BUILT_IN},
     )
 
 

@@ -8,6 +8,7 @@ what it says above the user's is cut down to that.
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.duration import parse_duration
@@ -57,11 +58,15 @@ class Limit(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """All caps of a run. `timeout_seconds` is 0 where there is none; `notes` are what was cut down."""
+    """
+    All caps of a run. `timeout_seconds` is 0 where there is none; `notes` are what was cut down, `chosen` what was
+    written and counts.
+    """
 
     limits: tuple[Limit, ...]
     timeout_seconds: int
     notes: tuple[str, ...] = ()
+    chosen: Mapping[str, Setting] = MappingProxyType({})
 
 
 def read_limits(layers: Sequence[Layer]) -> Limits:
@@ -80,6 +85,7 @@ def read_limits(layers: Sequence[Layer]) -> Limits:
         ),
         timeout_seconds=int(_seconds(timeout.value)) if timeout else 0,
         notes=tuple(item.note for item in chosen.values() if item.note),
+        chosen=found,
     )
 
 

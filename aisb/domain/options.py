@@ -50,6 +50,8 @@ _SHOWN = {
     "containerfile": "what the sandbox's image is built from",
     "nft": "the sandbox's firewall rules",
     "squid": "the configuration and the allowlist of the gate's proxy",
+    "gate-nft": "the gate's firewall rules",
+    "gate-containerfile": "what the gate's image is built from",
     "seccomp": "the system calls that the sandbox may make",
 }
 PREVIEWS = tuple(_SHOWN)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aisb.domain.allow_file import parse_allow_file
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.egress import policy_json
-from aisb.domain.images import SANDBOX, NodePin, PinnedBase, node_version
+from aisb.domain.images import GATE, SANDBOX, NodePin, PinnedBase, node_version
 from aisb.domain.inject_flag import Injected, need_reach
 from aisb.domain.layers import Setting
 from aisb.domain.net import ALLOW, PINNED, parse_net_mode
@@ -36,7 +36,7 @@ from aisb.errors import Unavailable, UsageError
 from aisb.render import identity, sandbox
 from aisb.render.argv import IDENTITY_FILES
 from aisb.render.explain import policy_lines, policy_notes
-from aisb.render.gate_files import allowlist, gate_files, squid_conf
+from aisb.render.gate_files import allowlist, gate_files, gate_ruleset, squid_conf
 from aisb.render.gate_upstream import WayOut, peer_lines
 from aisb.render.images import containerfile, image_names
 from aisb.render.pinned import pinned_ruleset
@@ -249,8 +249,8 @@ def preview_of(question: Question, cache: str, files: Callable[[Policy], Files])
     """
     policy = previewed(question, cache)
 
-    def containerfile_text() -> str:
-        return containerfile(SANDBOX, _recorded(question, cache))
+    def containerfile_text(role: str) -> str:
+        return containerfile(role, _recorded(question, cache))
 
     def planned() -> Plan:
         images = image_names(_recorded(question, cache))
@@ -261,9 +261,11 @@ def preview_of(question: Question, cache: str, files: Callable[[Policy], Files])
         texts={
             "policy": lambda: policy_lines(shown(policy), files(policy)),
             "entrypoint": sandbox.entrypoint,
-            "containerfile": containerfile_text,
+            "containerfile": lambda: containerfile_text(SANDBOX),
             "nft": lambda: ruleset_of(policy, question),
-            "squid": lambda: _squid_text(need_entries(policy), question),
+            "squid": lambda: _squid_text(_of_a_gate("squid", policy), question),
+            "gate-nft": lambda: _gate_ruleset(_of_a_gate("gate-nft", policy), question),
+            "gate-containerfile": lambda: containerfile_text(GATE),
             "seccomp": seccomp_text,
         },
         plan=planned,
@@ -285,10 +287,20 @@ def image_registries(question: Question, cache: str) -> Registries:
     return recorded_registries(cache, image_names(_recorded(question, cache)).sandbox)
 
 
-def _squid_text(policy: Policy, question: Question) -> str:
+def _of_a_gate(what: str, policy: Policy) -> Policy:
+    """The policy, of which something of its gate is to be printed. Raises UsageError where it has none."""
+    need_entries(policy)
     if policy.mode != ALLOW:
         under = "with --no-gate" if policy.mode == PINNED else f"under --net {policy.net}"
-        raise UsageError(f"--print-squid: there is no gate {under}", hint="leave one of the two out")
+        raise UsageError(f"--print-{what}: there is no gate {under}", hint="leave one of the two out")
+    return policy
+
+
+def _gate_ruleset(policy: Policy, question: Question) -> str:
+    return gate_ruleset(policy.egress.addresses, question.host_addresses, _way_out(policy, question))
+
+
+def _squid_text(policy: Policy, question: Question) -> str:
     egress = policy.egress
     way_out = _way_out(policy, question)
     text = squid_conf(

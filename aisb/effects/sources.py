@@ -41,8 +41,8 @@ class Sources(NamedTuple):
     """
     What was read. `layers` are configuration files; the others, the weakest first, are parsed where a plan is made.
 
-    `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where there is none. `variables` are what
-    files of variables hold, `notes` what their user may not have thought of.
+    `names` are those of all of them. `policy_directory` is device and inode of the project's `.ai-sandbox`, "" where
+    there is none. `variables` are what files of variables hold, `notes` what their user may not have thought of.
     """
 
     layers: tuple[Layer, ...] = ()
@@ -52,6 +52,7 @@ class Sources(NamedTuple):
     variables: tuple[Given, ...] = ()
     git: GitDirectory | None = None
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class Wish(NamedTuple):
@@ -107,7 +108,12 @@ def read_sources(
             *((note,) if note else ()),
             *(f"{shown.name} lies in the project: the agent can read all of it" for _, shown in filed if shown),
         ),
+        names=_names(*(found.file for found in (*user, *named)), *own) + wish.env_paths,
     )
+
+
+def _names(*files: SourceFile) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(file.name for file in files))
 
 
 def _filed(wish: Wish) -> list[tuple[tuple[Given, ...], SourceFile | None]]:

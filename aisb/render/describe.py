@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from aisb.domain.printing import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,9 +21,18 @@ def dry_run_lines(
     variables: Iterable[str],
     has_login: bool = False,
     publish: Iterable[Published] = (),
+    read: Iterable[str] = (),
+    settings: Iterable[str] = (),
 ) -> list[str]:
-    """Shell lines and comments. Values of variables are never among them."""
+    """
+    Shell lines and comments. Values of variables are never among them.
+
+    `read` are the files that say something of the run, `settings` what is in force, each with where it was written.
+    """
     return [
+        *(f"# read: {printable(name)}" for name in read),
+        *(f"# in force: {printable(text)}" for text in settings),
+        "# ... and what adds up (entries, variables, mounts), each with where it was written: --print-policy",
         *(f"# rendered: {name}" for name in files),
         *(f"# beside it: a process that leads 127.0.0.1:{item.host} to port {item.port} inside" for item in publish),
         *(["# descriptor 4: user and password for the proxy"] if gate and has_login else []),

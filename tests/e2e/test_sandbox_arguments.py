@@ -76,7 +76,7 @@ cd "$1" && shift
 exec unshare --map-current-user --net prlimit --nproc=0 \
     env -i HOME="$HOME" PATH=/home/aisb-lab/venv/bin AI_TOKEN=hunter2-hunter2 AISB_BASE_IMAGE=bootstrap:trixie "$@"
 """
-PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "seccomp")
+PREVIEWS = ("policy", "entrypoint", "containerfile", "nft", "squid", "gate-nft", "gate-containerfile", "seccomp")
 
 
 FILES = Case(("sh", "-c", "cd; find . -type f | sort"))
@@ -92,6 +92,9 @@ def test_what_is_only_shown_starts_and_writes_nothing(lab: Lab) -> None:
     flags = ("--allow=allowed.test", "--env=AI_TOKEN")
     bad = ("--allow=https://x.test/", "--env=AI_TOKEN")
     shows = [*((*flags, f"--print-{what}") for what in PREVIEWS), (*flags, "--dry-run", "--", "true")]
+    # Where the proxy is would be a question to a name server.
+    proxied = (*flags, "-q", "--proxy=http://proxy.test:3128")
+    shows += [(*proxied, f"--{what}") for what in ("print-squid", "print-gate-nft", "dry-run")]
     refusals = [
         *((*bad, f"--print-{what}") for what in PREVIEWS),
         (*bad, "--dry-run", "--", "true"),

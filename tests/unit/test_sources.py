@@ -83,6 +83,14 @@ def test_every_file_has_its_place(project: Path, where: Directories, tmp_path: P
             SourceFile("sub.yaml", "version: 1\n"),
         ),
         policy_directory=f"{status.st_dev} {status.st_ino}\n",
+        names=(
+            f"{where.config}/config.yaml",
+            paths[0],
+            "sub.yaml",
+            ".ai-sandbox/policy.yaml",
+            ".ai-sandbox/allow",
+            ".ai-sandbox/config.yaml",
+        ),
     )
 
 
