@@ -47,7 +47,7 @@ ENDINGS = {
     "ps": "0, also where nothing runs.",
     "run": "the command's own code, or one of those above.",
     "serve": "0 where the client has ended the session; otherwise as a run does.",
-    "stop": "0 once nothing is left of it; 2 where no such run goes on.",
+    "stop": "0 once nothing is left of them; 2 where one of them does not go on: then none is ended.",
     "trust": "78 where nobody has said yes. With `--show`: 0 trusted, 1 not, 69 could not tell.",
     "update": "69 where anything fails: then all is as it was. With `--check`: 10 something is newer, 69 something is "
     "unknown, 0 neither.",

@@ -29,7 +29,7 @@ from aisb.render.denials import denial_lines
 from aisb.render.identity import environment_block, parse_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
@@ -205,15 +205,17 @@ def inspect_run_verb(run: str, *, packages: bool) -> None:
     answer(answer_text(state_of(session, host.podman, SystemRunner())))
 
 
-def stop_verb(run: str, project: str) -> int:
-    """Have it end as by SIGTERM, and wait for that."""
+def stop_verb(runs: Sequence[str], project: str) -> int:
+    """Have them end as by SIGTERM, and wait for that. Where one of them is not known, none is told."""
     here = [] if project == "." else ["--project", project]
-    session = _need(
-        directories(os.environ),
-        "" if run == "." else run,
-        project,
-        lambda other: line_of("aisb", "stop", other, *here),
-    )
-    stop(session)
-    say(f"run {session.run} has ended")
+    where = directories(os.environ)
+
+    def line(run: str) -> Callable[[str], str]:
+        return lambda other: line_of("aisb", "stop", *(other if word == run else word for word in runs or [run]), *here)
+
+    found = [_need(where, "" if run == "." else run, project, line(run)) for run in runs or ["."]]
+    sessions = list(dict.fromkeys(found))
+    stop(sessions)
+    for session in sessions:
+        say(f"run {session.run} has ended")
     return 0

@@ -465,15 +465,15 @@ def ps(
 
 @app.command(cls=_Verb, context_settings=_HELP)
 def stop(
-    run: str = typer.Argument(
-        "", metavar="[RUN]", help="a run's id or its beginning (default: the project's only one)"
+    runs: list[str] = typer.Argument(
+        None, metavar="[RUN]...", help="a run's id or its beginning (default: the project's only one)"
     ),
     project: str = typer.Option(".", metavar="DIR", help="the project (default: here)"),
 ) -> int:
-    """End a run, and wait until nothing is left of it."""
+    """End runs, and wait until nothing is left of them."""
     from aisb.cli.runs import stop_verb
 
-    return stop_verb(run, project)
+    return stop_verb(runs or (), project)
 
 
 @app.command(cls=_Verb, context_settings=_HELP)

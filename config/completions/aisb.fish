@@ -14,7 +14,7 @@ complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a logs -d 'Show 
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a ps -d 'The runs that go on, the oldest first'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a run -d 'the agent or a command, sandboxed'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a serve -d 'a sandbox for the program on stdin and stdout'
-complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a stop -d 'End a run, and wait until nothing is left of it'
+complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a stop -d 'End runs, and wait until nothing is left of them'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a trust -d 'Look at what a project\'s .ai-sandbox says, and let it count from now on'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a update -d 'Build both images anew with what is new'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a version -d 'aisb\'s version'

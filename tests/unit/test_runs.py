@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from aisb.cli.request import read_request
-from aisb.cli.runs import _USAGE, _environment, _need, _parsed, _rest
+from aisb.cli.runs import _USAGE, _environment, _need, _parsed, _rest, stop_verb
 from aisb.cli.splitter import split
 from aisb.effects.run import project_identity
 from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
-from aisb.effects.session import lend_variables, open_session
+from aisb.effects.session import lend_variables, open_session, start_time, this_process
 from aisb.errors import Unavailable, UsageError
 from aisb.render.argv import exec_argv, in_directory
 from tests.fakes import FakeRunner, said
 from tests.unit.test_ps import directories, over
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 def test_a_later_command_is_dropped_as_the_first_one_is() -> None:
@@ -65,6 +68,43 @@ def test_it_begins_where_it_is_told_to_or_not_at_all(tmp_path: Path, place: str,
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (ended[0], ended[1], ended[2].format(where))
+
+
+@pytest.fixture
+def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Two runs that go on, each with a process in the place of its aisb."""
+    (tmp_path / "home").mkdir()
+    with TemporaryDirectory() as runtime:
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        owners = {}
+        for run in ("1a2b3c4d", "5e6f7a8b"):
+            owners[run] = subprocess.Popen(["sleep", "600"])
+            session = open_session(f"{runtime}/aisb/r", run, {}, "{}")
+            _, _, boot = this_process().split()
+            number = owners[run].pid
+            (Path(session.path) / "owner").write_text(f"{number} {start_time(str(number))} {boot}")
+        yield owners
+        for owner in owners.values():
+            owner.kill()
+            owner.wait()
+
+
+def test_several_are_ended_at_once(
+    owned: dict[str, subprocess.Popen[bytes]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By how their ids begin; one that is named twice is one."""
+    assert stop_verb(["1a", "5e6f", "1a2b"], ".") == 0
+
+    assert [owner.wait() for owner in owned.values()] == [-signal.SIGTERM, -signal.SIGTERM]
+    assert capsys.readouterr().err == "aisb: run 1a2b3c4d has ended\naisb: run 5e6f7a8b has ended\n"
+
+
+def test_where_one_is_not_known_none_is_ended(owned: dict[str, subprocess.Popen[bytes]]) -> None:
+    with pytest.raises(UsageError, match="no run whose id begins with ff goes on"):
+        stop_verb(["1a", "ff"], ".")
+
+    assert [owner.poll() for owner in owned.values()] == [None, None]
 
 
 def test_flags_stand_before_the_run_or_behind_it() -> None:
