@@ -68,7 +68,7 @@ def _of_typer(name: str, command: object) -> Verb:
 
 def _taken(name: str, arguments: Iterable[str]) -> str:
     """What stands behind a verb, as far as a shell can tell what there is."""
-    if {"[RUN]", "[RUN]..."} & set(arguments):
+    if any("RUN" in argument for argument in arguments):
         return "records" if name in _OF_RECORDS else "runs"
     return "files" if any("FILE" in argument for argument in arguments) else ""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from aisb.cli.images import images_meant
 from aisb.cli.output import answer
@@ -20,6 +21,11 @@ from aisb.render.updates import rollback_json, rollback_lines, update_json, upda
 
 if TYPE_CHECKING:
     from aisb.cli.images import ImageFlags
+    from aisb.effects.workshop import Workshop
+
+_ROLE = "aisb.role"
+# A name that podman takes, and no flag of its.
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,255}")
 
 
 def update_verb(flags: ImageFlags, *, check: bool, as_json: bool, rollback: bool) -> int:
@@ -52,7 +58,21 @@ def inspect_verb(flags: ImageFlags, *, packages: bool) -> None:
     names = image_names(inputs) if inputs else None
     if inputs is None or names is None or not all(shop.has_image(name) for name in names):
         raise Unavailable("these images are not built yet", hint="build them: aisb build")
-    images = {role: described(shop, name) for role, name in names._asdict().items()}
-    for image in images.values() if packages else ():
-        image["packages"] = [package._asdict() for package in packages_of(shop, image["name"])]
+    images = {role: _described(shop, name, packages=packages) for role, name in names._asdict().items()}
     answer(answer_text({"record": inputs.base._asdict(), **images}))
+
+
+def inspect_image_verb(flags: ImageFlags, image: str, *, packages: bool) -> None:
+    """Print one image of aisb's as a JSON object, be it of this generation or another."""
+    _, shop = images_meant(flags)
+    found = _described(shop, image, packages=False) if _IMAGE.fullmatch(image) and shop.has_image(image) else {}
+    if _ROLE not in found.get("labels", {}):
+        raise UsageError(
+            f"{image} is no image of aisb's", hint=f"see which there are: podman images --filter label={_ROLE}"
+        )
+    answer(answer_text({"image": _described(shop, image, packages=True) if packages else found}))
+
+
+def _described(shop: Workshop, name: str, *, packages: bool) -> dict[str, Any]:
+    image = described(shop, name)
+    return image | ({"packages": [item._asdict() for item in packages_of(shop, name)]} if packages else {})

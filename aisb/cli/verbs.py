@@ -168,7 +168,11 @@ def update(
 @app.command(cls=_Verb, context_settings=_HELP)
 def inspect(
     context: typer.Context,
-    run: str = typer.Argument("", metavar="[RUN]", help="a run's id or its beginning; . for the one that runs here"),
+    what: str = typer.Argument(
+        "",
+        metavar="[RUN|IMAGE]",
+        help="a run's id or its beginning, . for the one that runs here; NAME:TAG of an image",
+    ),
     packages: bool = typer.Option(False, "--packages", help="with every package and its version"),
     base_image: str = _BASE_IMAGE,  # noqa: ARG001
     install: list[str] = _INSTALL,  # noqa: ARG001
@@ -179,15 +183,19 @@ def inspect(
     json: bool = typer.Option(False, "--json", help="as JSON, which it is anyway"),  # noqa: ARG001
     trace: bool = _TRACE,  # noqa: ARG001
 ) -> None:
-    """What the two images are and hold, or what a run is or was, as JSON."""
-    if run:
+    """What the two images of a run here are and hold, or another, or what a run is or was, as JSON."""
+    is_image = "/" in what or ":" in what
+    if what and not is_image:
         from aisb.cli.runs import inspect_run_verb
 
-        inspect_run_verb(run, packages=packages)
+        inspect_run_verb(what, packages=packages)
         return
-    from aisb.cli.update import inspect_verb
+    from aisb.cli.update import inspect_image_verb, inspect_verb
 
-    inspect_verb(_images(context), packages=packages)
+    if is_image:
+        inspect_image_verb(_images(context), what, packages=packages)
+    else:
+        inspect_verb(_images(context), packages=packages)
 
 
 class _Words(TyperGroup):

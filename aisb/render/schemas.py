@@ -139,6 +139,7 @@ def answers_schema() -> Schema:
             limits=_record(memory=number, nanoCpus=number, pids=number),
         ),
         "inspect RUN that has ended": run,
+        "inspect IMAGE": _record(image={"type": "object"}),
         "inspect": _record(record={"type": "object"}, sandbox={"type": "object"}, gate={"type": "object"}),
         "logs --summary": _record(
             run=text,

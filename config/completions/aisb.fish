@@ -8,7 +8,7 @@ complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a deny -d 'Forbi
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a doctor -d 'Look whether a run will work here and be enforced'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a exec -d 'one more command in a sandbox that runs'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a init -d 'Write .ai-sandbox/allow for the project here, and trust what was written'
-complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a inspect -d 'What the two images are and hold, or what a run is or was, as JSON'
+complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a inspect -d 'What the two images of a run here are and hold, or another, or what a run is or was, as JSON'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a learn -d 'run a command, and propose the list that it needs'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a logs -d 'Show what a run of this project was allowed and refused, also while it runs'
 complete -c aisb -n 'test (count (commandline -opc)) -eq 1' -f -a ps -d 'The runs that go on, the oldest first'

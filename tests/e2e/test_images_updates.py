@@ -260,6 +260,25 @@ def test_inspect_shows_what_the_images_are(lab: Lab) -> None:
     )
 
 
+ONE_IMAGE = """
+aisb inspect $(aisb build -q | tail -n 1)
+tar cf - /etc/hostname 2>/dev/null | podman import --quiet - localhost/theirs:1 >/dev/null 2>&1
+for image in localhost/theirs:1 localhost/none:1 --all/x:1 'a/b:1;id'; do aisb inspect -- "$image" 2>&1; echo $?; done
+podman rmi localhost/theirs:1 >/dev/null
+"""
+
+
+def test_inspect_shows_one_image_of_ours_and_no_other(lab: Lab) -> None:
+    """By its name, which gets to podman as no flag."""
+    result = lab.run(ONE_IMAGE)
+    document, position = json.JSONDecoder().raw_decode(result.text)
+
+    assert (document["image"]["inputs"]["role"], "packages" in document["image"]) == ("gate", False)
+    lines = result.text[position:].split("\n")
+    refused = [line for line in lines if line.startswith("aisb: ") and line.endswith(" is no image of aisb's")]
+    assert (len(refused), [line for line in lines if line.isdigit()]) == (4, 4 * ["2"]), result.text
+
+
 CURRENT = """
 aisb build -q >first || exit 3
 aisb update --check --json 2>/dev/null; echo $?

@@ -33,7 +33,7 @@ SCHEMA = json.loads((ROOT / "config/schemas/answers.json").read_text())
 # These have more than one answer, or one with that flag alone.
 FORMS = {
     "build": {"build", "build --why"},
-    "inspect": {"inspect", "inspect RUN", "inspect RUN that has ended"},
+    "inspect": {"inspect", "inspect IMAGE", "inspect RUN", "inspect RUN that has ended"},
     "logs": {"logs --summary"},
     "trust": {"trust --show"},
     "update": {"update", "update --check"},
