@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 # Both images, podman's second copy of the larger one, and what a build needs meanwhile.
 _ROOM_TO_BUILD = 6 << 30
 _ROOM_TO_RUN = 200 << 20
+# Where version 2 lies beside the controllers of version 1.
+_HYBRID = f"{ROOT}/unified"
+_ONE_HIERARCHY = "boot with systemd.unified_cgroup_hierarchy=1"
 _LEAST_IDS = 65536
 # podman's own codes for a program that cannot be run, or is not there.
 _NOT_IN_IMAGE = (126, 127)
@@ -190,6 +193,10 @@ def _runtime_program(machine: Machine) -> Finding:
     name = str(runtime.get("name", ""))
     if not os.access(str(runtime.get("path", "")), os.X_OK):
         return _fail(f"podman's runtime {name or '(none)'} is not there", "sudo apt-get install crun")
+    # It says so itself, once it is to start a container.
+    kinds = [_filesystem_of(place, machine.read("/proc/self/mountinfo")) for place in (ROOT, _HYBRID)]
+    if name == "crun" and kinds[0] != kinds[1] == "cgroup2":
+        return _fail(f"crun starts nothing under hybrid control groups ({_HYBRID})", _ONE_HIERARCHY)
     return _ok(f"{name} ({runtime['path']})")
 
 
@@ -203,7 +210,7 @@ def _control_groups(machine: Machine) -> Finding:
 
 def _control_group_fix(machine: Machine) -> str:
     if not machine.read(f"{ROOT}/cgroup.controllers"):
-        return "boot with systemd.unified_cgroup_hierarchy=1"
+        return _ONE_HIERARCHY
     if machine.host.cgroup_manager != SYSTEMD:
         return "log in by a session of systemd's own, or: sudo loginctl enable-linger $USER"
     return "sudo systemctl set-property user@$(id -u).service Delegate='cpu cpuset io memory pids'"

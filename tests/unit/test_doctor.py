@@ -35,7 +35,7 @@ FILES = {
     "/etc/subuid": RANGE,
     "/etc/subgid": RANGE,
     "/etc/resolv.conf": "nameserver 192.0.2.53\n",
-    "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /with\\040space rw - nfs4 server:/ rw\n",
+    "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n3 1 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n2 1 8:2 / /with\\040space rw - nfs4 server:/ rw\n",
     "/proc/4711/comm": "catatonit\n",
     "/proc/4712/comm": "sshd\n",
     "/usr/share/containers/seccomp.json": "{}",
@@ -199,6 +199,16 @@ FAULTS = [
     ),
     Fault("pause process", FAIL, "process 4712, which is sshd", "migrate", files={"RUN/libpod/tmp/pause.pid": "4712"}),
     Fault("runtime", FAIL, "runtime crun is not there", "install crun", Podman(runtime="/nowhere/crun")),
+    Fault(
+        "runtime",
+        FAIL,
+        "under hybrid control groups",
+        "unified_cgroup_hierarchy=1",
+        files={
+            "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+            "3 2 0:3 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        },
+    ),
     Fault(
         "control groups",
         WARN,
