@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
 from aisb.cli.request import read_login, read_request
@@ -23,15 +23,27 @@ from aisb.cli.run import (
     without_entries,
 )
 from aisb.domain.hosts import is_address
+from aisb.domain.net import ALLOW
 from aisb.domain.options import BY_FLAG, FLAG, PREVIEWS
 from aisb.domain.policy import need_entries
+from aisb.domain.project import EPHEMERAL_HOME
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.domain.upstream import parse_upstream
 from aisb.domain.variables import values_of
+from aisb.effects.cgroups import unenforced
 from aisb.effects.guard import joined
+from aisb.effects.host import known_host
 from aisb.effects.make_plan import preview_of
-from aisb.effects.run import gate_plan_of, gate_view, roots_to_guard, seed_files, view_of, writable_roots
-from aisb.effects.session import Session
+from aisb.effects.run import (
+    gate_plan_of,
+    gate_view,
+    home_argv,
+    roots_to_guard,
+    run_files,
+    view_of,
+    writable_roots,
+)
+from aisb.effects.session import Session, directories_of
 from aisb.effects.shield import Shield, look
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
@@ -39,13 +51,13 @@ from aisb.effects.state import preview_directories
 from aisb.effects.tree import Tree
 from aisb.errors import UsageError
 from aisb.render.argv import sandbox_argv
-from aisb.render.describe import dry_run_lines
+from aisb.render.describe import Prepared, Shown, ShownGate, dry_run_lines
 from aisb.render.explain import Files
 from aisb.render.gate import gate_argv
 from aisb.render.shield import mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from aisb.cli.request import Request
     from aisb.cli.splitter import Split
@@ -56,7 +68,9 @@ if TYPE_CHECKING:
     from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
 
-_RUN = "00000000"
+# All zeroes is no id that a gate takes.
+_RUN = "00000001"
+_SECCOMP = "seccomp.json"
 _SHOW_A_PROXY = ("dry-run", "print-squid", "print-gate-nft")
 # What was asked for, and says nothing of the run.
 _NO_SETTINGS = ("dry-run", *(f"print-{what}" for what in PREVIEWS))
@@ -72,7 +86,10 @@ def preview(split: Split, asked: Request) -> int:
         say(note)
     variables = {**identity_of(request, project, where, None), **values_of(request.given, os.environb)}
     login = read_login(request, os.environb)
-    question = question_of(request, sources, project, "pasta")
+    host = known_host(where.cache, os.environ.get("PATH", ""))
+    # Of a machine on which nothing ran yet, it is what a newer podman takes.
+    network = (host and host.network) or "pasta"
+    question = question_of(request, sources, project, network)
     if any(request.has(what) for what in _SHOW_A_PROXY):
         question = _with_proxy_by_name(question, request)
 
@@ -95,10 +112,15 @@ def preview(split: Split, asked: Request) -> int:
         for line in along.lines if along else ():
             say(line)
         variables = {**variables, **(along.shown() if along else {})}
-        job = job_of(request, rendered.plan(), where, place, "podman", "pasta", variables)
+        unkept = unenforced(request.wanted.limits, host.cgroup_manager).names if host else ()
+        job = job_of(request, rendered.plan(), where, place, "podman", network, variables, unkept)
         job = job._replace(login=login, seeds=along.files if along else {})
-        names = command_environment_of(rendered.plan(), variables, request.wanted.harness)
-        shown = _Shown(tuple(map(os.fsdecode, names)), sources.names, tuple(settings_in_force(request)))
+        environment = command_environment_of(rendered.plan(), variables, request.wanted.harness)
+        shown = Shown(
+            variables=_variables(request, environment, along.shown() if along else {}),
+            read=sources.names,
+            settings=tuple(settings_in_force(request)),
+        )
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown)]
     answer("".join(texts))
     if request.has("print-policy"):
@@ -161,14 +183,6 @@ def _shield(roots: Iterable[Root]) -> Shield:
     return joined(shields)
 
 
-class _Shown(NamedTuple):
-    """What a dry run says beside the commands: names of variables, and the files and settings that it took."""
-
-    variables: tuple[str, ...]
-    read: tuple[str, ...]
-    settings: tuple[str, ...]
-
-
 def settings_in_force(request: Request) -> Iterator[str]:
     """Each setting of which one counts, with where it was written; what was built in is left out."""
     for name, setting in sorted(request.chosen.items()):
@@ -179,22 +193,62 @@ def settings_in_force(request: Request) -> Iterator[str]:
         yield f"{name} {value} ({setting.origin})"
 
 
-def _dry_run(job: Job, plan: Plan, shown: _Shown) -> list[str]:
-    gated = plan.net == "allow"
+def _dry_run(job: Job, plan: Plan, shown: Shown) -> list[str]:
+    gated = plan.net == ALLOW
     runtime = job.directories.runtime
     gate_plan = gate_plan_of(job, plan, _RUN)
-    gate = f"{runtime}/g/{gate_plan.short}"
-    session = Session(_RUN, f"{gate}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
-    files = [f"{session.files}/{name}" for name in sorted([*plan.session_files, *seed_files(job.seeds)])]
-    files += [f"{gate}/conf/{name}" for name in sorted(plan.gate_files)]
+    directory = f"{runtime}/g/{gate_plan.short}"
+    session = Session(_RUN, f"{directory}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     shield = _shield(writable_roots(job))
-    return dry_run_lines(
-        files=files,
-        gate=gate_argv(gate_view(job, gate_plan, gate)) if gated else (),
-        has_login=bool(gate_plan.login),
+    labels = (("aisb.role", "sandbox"), ("aisb.run", _RUN))
+    run = shown._replace(
+        session=session.path,
+        prepared=_prepared(job, plan, session, shield, directory if gated else ""),
+        sandbox=sandbox_argv(view_of(job, plan, session, labels, shield)),
+        home=home_argv(job.podman, job.home_volume) if job.home_volume != EPHEMERAL_HOME else (),
         publish=job.publish,
-        sandbox=sandbox_argv(view_of(job, plan, session, (("aisb.role", "sandbox"), ("aisb.run", _RUN)), shield)),
-        variables=shown.variables,
-        read=shown.read,
-        settings=shown.settings,
     )
+    if not gated:
+        return dry_run_lines(run)
+    argv = gate_argv(gate_view(job, gate_plan, directory))
+    told = ("login", "secrets") if gate_plan.owner else ()
+    return dry_run_lines(
+        run, ShownGate(directory, argv, gate_plan.container, _RUN, told[: 1 + bool(gate_plan.secrets)])
+    )
+
+
+def _prepared(job: Job, plan: Plan, session: Session, shield: Shield, gate: str) -> Prepared:
+    """What lies there before the run begins, less what is put down of it for others than podman."""
+    missing = tuple((cover.source, cover.target) for cover in shield.covers if not cover.identity)
+    here = shield._replace(covers=tuple(cover for cover in shield.covers if cover.identity))
+    files = {**plan.session_files, **run_files(job, session, plan.net, shield)}
+    files["covers"] = run_files(job, session, plan.net, here)["covers"]
+    texts = [(f"{session.files}/{name}", text) for name, text in sorted(files.items())]
+    seccomp = [f"{session.path}/seccomp.json"]
+    if gate:
+        texts += [(f"{gate}/conf/{name}", text) for name, text in sorted(plan.gate_files.items()) if name != _SECCOMP]
+        texts += [(f"{gate}/key", plan.gate_key)]
+        seccomp += [f"{gate}/conf/{_SECCOMP}"]
+    parents = [(os.path.dirname(gate), 0o700), (gate, 0o711), (f"{gate}/conf", 0o755)] if gate else []
+    return Prepared(
+        directories=(
+            (job.directories.runtime, 0o700),
+            *parents,
+            (os.path.dirname(session.path), 0o711),
+            *directories_of(session).items(),
+        ),
+        files=tuple(texts),
+        seccomp=tuple(seccomp),
+        missing=missing,
+        covers=f"{session.files}/covers",
+    )
+
+
+def _variables(
+    request: Request, every: Mapping[bytes, bytes], tokens: Collection[bytes]
+) -> tuple[tuple[str, str, bool], ...]:
+    """Each variable of the command; of one that the user gave, or of a token, which one of this shell it would be."""
+    private = {os.fsdecode(name): os.fsdecode(name) for name in tokens}
+    private |= {item.name: item.source or item.name for item in request.given}
+    pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in sorted(every.items()))
+    return tuple((name, private.get(name, value), name in private) for name, value in pairs)

@@ -89,6 +89,12 @@ def need_host(
     return host
 
 
+def known_host(cache: str, search_path: str) -> Host | None:
+    """What was found out of this machine, None where nothing was, or where it has changed. Nothing is started."""
+    podman = find_program("podman", search_path)
+    return _remembered(f"{cache}/host.json", _stamp(podman)) if podman else None
+
+
 def need_podman(search_path: str, project: str) -> str:
     """The path of podman. Raises Unavailable where there is none that is to be trusted."""
     podman = find_program("podman", search_path)

@@ -69,6 +69,12 @@ def session_at(parent: str, run: str) -> Session:
     return Session(run, f"{parent}/{run}")
 
 
+def directories_of(session: Session) -> dict[str, int]:
+    """The directories of a run with their modes, the outer ones first."""
+    gate, nothing = f"{session.files}/gate", f"{session.files}/{EMPTY_DIRECTORY}"
+    return {session.path: 0o711, session.files: 0o755, session.sockets: 0o711, gate: 0o755, nothing: 0o755}
+
+
 def open_session(
     parent: str, run: str, files: Mapping[str, str], seccomp: str, own: Mapping[str, str] | None = None
 ) -> Session:
@@ -80,9 +86,7 @@ def open_session(
     """
     session = session_at(parent, run)
     os.makedirs(parent, mode=0o711, exist_ok=True)
-    gate, nothing = f"{session.files}/gate", f"{session.files}/{EMPTY_DIRECTORY}"
-    modes = {session.path: 0o711, session.files: 0o755, session.sockets: 0o711, gate: 0o755, nothing: 0o755}
-    for directory, mode in modes.items():
+    for directory, mode in directories_of(session).items():
         os.mkdir(directory)
         os.chmod(directory, mode)
     for name, text in files.items():

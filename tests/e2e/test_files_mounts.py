@@ -231,7 +231,7 @@ def test_on_an_enforcing_host_nothing_is_relabelled(lab: Lab) -> None:
     )
 
     first, *lines = result.text.splitlines()
-    commands = [line for line in lines if " run " in line]
+    commands = [line for line in lines if "podman run " in line]
     assert (first, len(commands)) == ("1", 2), result.errors
     assert all("--security-opt label=disable" in line for line in commands)
     assert not any(word in line for line in commands for word in (":z", ":Z", "relabel"))

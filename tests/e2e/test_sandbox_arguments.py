@@ -115,16 +115,17 @@ def test_what_is_only_shown_starts_and_writes_nothing(lab: Lab) -> None:
 
 PASTE = """
 cd "$1" && shift
-aisb --net none --dry-run -- "$@" | sed -n '/setpriv/,$p' >../line
+aisb --net none --dry-run -- "$@" >../line
 cat >../podman <<'END'
 #!/usr/bin/python3
 import json, sys
-print(json.dumps(sys.argv[1:]))
+if sys.argv[1] == "run":
+    print(json.dumps(sys.argv[1:]))
 END
 chmod 755 ../podman
-touch variables
 PATH=$(dirname "$PWD"):$PATH sh ../line
-cat ../line >&2
+sed -n '/^.usr.bin.setpriv/,$p' ../line | sed '/^# afterwards/,$d' >&2
+sed -n 's/^# afterwards: //p' ../line | sh
 """
 
 
@@ -139,4 +140,32 @@ def test_the_printed_command_means_the_same_when_it_is_pasted(lab: Lab) -> None:
     assert pasted == shlex.split(ended.stderr)[5:-2]
     assert pasted[-len(STRANGE) :] == list(STRANGE)
     assert any(word.endswith(f'/{directory}",dst=/project'.replace('"here"', '""here""')) for word in pasted)
-    assert ended.new == sorted([f"{directory}/phases", f"{directory}/variables", "line", "podman"])
+    assert ended.new == ["line", "podman"]
+
+
+# What is printed starts a gate and a sandbox by itself; the value of a variable is that of the shell.
+SCRIPT = """
+mkdir p && cd p && echo mine >file
+export SECRET=hunter2-hunter2
+aisb --net none --env SECRET --env OTHER=@SECRET --dry-run -- \\
+    sh -c 'id -u; pwd; cat file; echo "$SECRET $OTHER"; touch .pi/x 2>/dev/null || echo closed' >../none
+grep -c hunter2 ../none
+pasted() { . ../$1; echo "$1 $?"; eval "$(sed -n 's/^# afterwards: //p' ../$1)"; }
+pasted none; pasted none
+fetch='fetch() { curl -sS -o /dev/null -w "%{http_code}\\n" http://$1.test/; }; fetch allowed; sleep 9; fetch evil'
+aisb --allow allowed.test --gate-idle 8 --dry-run -- sh -c "$fetch" >../gated
+pasted gated; pasted gated
+ls -A
+"""
+
+
+def test_what_is_printed_runs_when_it_is_pasted(lab: Lab) -> None:
+    """
+    C13: a whole run, without aisb: what lies there before it, its gate, and its sandbox; and again afterwards. The gate
+    is there for as long as the sandbox.
+    """
+    result = lab.run(SCRIPT, stdin=b"")
+
+    own = ["1000", "/project", "mine", "hunter2-hunter2 hunter2-hunter2", "closed"]
+    gated = ["200", "403", "gated 0"]
+    assert result.text.splitlines() == ["0", *2 * [*own, "none 0"], *2 * gated, "file"], result.errors

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aisb.effects.host import Host, ask_podman, host_addresses, name_servers, need_host, need_network
+from aisb.effects.host import Host, ask_podman, host_addresses, known_host, name_servers, need_host, need_network
 from aisb.effects.process import Finished
 from aisb.errors import Unavailable
 from tests.fakes import FakeRunner, said
@@ -123,6 +123,8 @@ def test_facts_are_asked_once(tmp_path: os.PathLike[str]) -> None:
 
     first = need_host(cache, runner, directory, "", subordinate_ids=lambda: None)
     second = need_host(cache, FakeRunner(), directory, "", subordinate_ids=lambda: None)
+    assert (known_host(cache, directory), known_host(f"{cache}/none", directory)) == (first, None)
+    assert known_host(cache, "/nowhere") is None
 
     assert first == second == Host(program, (5, 4), "overlay", first.network, first.cgroup_manager)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from aisb.cli.request import read_request
 from aisb.cli.splitter import split
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.options import PREVIEWS
-from aisb.render.describe import dry_run_lines
+from aisb.render.describe import _ASK, Prepared, Shown, ShownGate, dry_run_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,20 @@ def test_a_dry_run_says_by_which_files_and_settings(home: Path) -> None:
     ]
 
 
+def test_no_value_that_was_given_is_printed(home: Path) -> None:
+    """Neither one of the command line nor one of a file, also under a name that the sandbox has a value of its own for."""
+    words = ("--env", "LANG=hunter2", "--env", "B=@C", "--env-file", "../v.env", "-q", "--dry-run", "--", "true")
+    (home / "v.env").write_text("A=hunter2\nPATH=/hunter2\n")
+
+    code, lines, _ = aisb(home, *words, C="hunter2")
+
+    (given,) = (line for line in lines if line.startswith("(umask 077;"))
+    assert (code, "hunter2" in "".join(lines)) == (0, False)
+    assert [
+        word in given for word in ('"A=${A}"', '"B=${C}"', '"LANG=${LANG}"', '"PATH=${PATH}"', "HOME=/home/sandbox")
+    ] == 5 * [True]
+
+
 def test_what_a_project_may_not_have_is_not_in_force() -> None:
     """It is cut down, and that is what is shown; what a line of a file holds stays in its line."""
     layers = [
@@ -84,10 +99,38 @@ def test_what_a_project_may_not_have_is_not_in_force() -> None:
     found = list(settings_in_force(read_request(split(["--net", "none"], VERBS), {}, layers)))
 
     assert found == ["memory 2g (c:1)", "net none (--net)", "timeout 1h (c:2)"]
-    lines = dry_run_lines(
-        files=(), gate=(), sandbox=("true",), variables=(), read=["a\nrm b"], settings=["x 1\nrm c (f:1)"]
-    )
+    lines = dry_run_lines(Shown((), sandbox=("true",), read=("a\nrm b",), settings=("x 1\nrm c (f:1)",)))
     assert lines[:2] == ["# read: a\\nrm b", "# in force: x 1\\nrm c (f:1)"]
+
+
+def test_the_lines_that_prepare_for_a_run_are_ready_to_paste() -> None:
+    """Each text is one word of a shell's, and no private value is in any."""
+    prepared = Prepared(
+        (("/r/a b", 0o711),), (("/r/f", "it's $x\n"),), ("/r/s.json",), (("/p/.pi", "/project/.pi"),), "/r/c"
+    )
+    variables = (("A", "B", True), ("HOME", "/h", False))
+    run = Shown(variables, "/r", prepared, ("podman", "run", "x y"), ("podman", "volume", "create", "v"))
+
+    assert dry_run_lines(run, ShownGate("/g", ("podman", "run", "gate"), "aisb-gate-0", "0000000a", ("login",)))[
+        1:
+    ] == [
+        "umask 022",
+        "mkdir -p -m 711 '/r/a b'",
+        """printf %s 'it'"'"'s $x\n' >/r/f""",
+        "aisb --no-cwd --net none --print-seccomp >/r/s.json",
+        "mkdir -p /p/.pi && printf '%s %s\\n' \"$(stat -c '%d %i' /p/.pi)\" /project/.pi >>/r/c",
+        "podman volume exists v || podman volume create v >/dev/null",
+        "# values of yours are left out, and taken from this shell: A",
+        """(umask 077; printf '%s\\0' "A=${B}" HOME=/h >/r/given)""",
+        "# a file of yours, with what the gate alone is told: /g/login",
+        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/login",
+        f'ask_gate() {{ python3 -c {quote(_ASK)} /g/ctl.sock "$1"; }}',
+        """ask_gate '{"op": "open", "run": "0000000a"}'""",
+        "(flock -s 9; podman run 'x y' 3</r/given 4>/r/phases) 9>>/g/lock",
+        """# afterwards: ask_gate '{"op": "close", "run": "0000000a"}'""",
+        "# afterwards: rm -r /r",
+        "# afterwards: rmdir /p/.pi",
+    ]
 
 
 @pytest.mark.parametrize("what", ["dry-run", *(f"print-{what}" for what in PREVIEWS if what != "seccomp")])
