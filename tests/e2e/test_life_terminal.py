@@ -75,6 +75,20 @@ def test_a_change_of_the_size_arrives(lab: Lab) -> None:
         terminal.expect(pexpect.EOF)
 
 
+def test_a_change_of_the_size_while_it_was_stopped_arrives_with_fg(lab: Lab) -> None:
+    """C62: the kernel tells it to the shell, which had the terminal then, and to nobody in the background."""
+    with at_prompt(lab, env={"SIZES": SIZES}) as shell:
+        shell.sendline(RUN + 'python3 -c "$SIZES"')
+        shell.expect("ready\r\n")
+        shell.send("\x1a")
+        shell.expect("Stopped.*host> ")
+        shell.setwinsize(33, 99)
+        shell.sendline("fg")
+        shell.expect("33 99\r\n")
+        shell.sendline()
+        shell.expect("host> ")
+
+
 IGNORING = """
 import os, signal
 signal.signal(signal.SIGTTIN, signal.SIG_IGN)
