@@ -53,8 +53,9 @@ def allow_verb(text: str, *, period: str, run: str, save: bool, project: str) ->
     if session is not None:
         if save and not is_of(session, target.project):
             raise UsageError(f"run {session.run} is of another project than {target.project}", hint="say it there")
-        _say(session, _live(ALLOW, text, entries), seconds)
-        _say_what_is_allowed(session, text, entries, period)
+        said = _live(ALLOW, text, entries)
+        _say(session, said, seconds)
+        _say_what_is_allowed(session, said, period)
     if save:
         _save(target, entries)
     return 0
@@ -78,23 +79,54 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
 
 def checked_entry(action: str, text: str) -> dict[str, object]:
     """What the entry would be, and nothing else happens. Raises UsageError for what a running sandbox cannot have."""
-    return {"entries": [entry.text() for entry in _live(action, text, _parsed(action, text))]}
+    entries = _live(action, text, _parsed(action, text))
+    addresses = _addresses(entries)
+    return _answer(action, entries, _opens_nothing(addresses) if addresses else "")
 
 
 def say_entry(session: Session, action: str, text: str, seconds: int) -> dict[str, object]:
     """Put an entry in force for a run, for so long (0: to its end); what that is, and how many connections it ended."""
     entries = _live(action, text, _parsed(action, text))
     closed = _say(session, entries, seconds)
-    return {"entries": [entry.text() for entry in entries], **({"closed": closed} if action == DENY else {})}
+    answer = _answer(action, entries, _taken_back(_addresses(entries), f"{seconds} s" if seconds else ""))
+    return {**answer, **({"closed": closed} if action == DENY else {})}
 
 
-def _say_what_is_allowed(session: Session, text: str, entries: list[Entry], period: str) -> None:
-    # No word opens an address: all that this can do is to take a denial back.
-    if any(isinstance(entry, AddressEntry) for entry in entries):
-        lasting = f"for {period}" if period else "any more"
-        say(f"run {session.run}: {text}: not denied {lasting}; open by address is what the run began with, and no more")
-    if any(isinstance(entry, NameEntry) for entry in entries):
-        say(f"run {session.run}: {text} is allowed {f'for {period}' if period else 'until the run ends'}")
+def _answer(action: str, entries: list[LiveEntry], note: str) -> dict[str, object]:
+    """For a client: the entries, and of an allowance which of them open something, with what is so of the others."""
+    found: dict[str, object] = {"entries": [entry.text() for entry in entries]}
+    if action == DENY:
+        return found
+    return {**found, "opened": _names(entries), **({"note": note} if note else {})}
+
+
+def _say_what_is_allowed(session: Session, entries: list[LiveEntry], period: str) -> None:
+    if note := _taken_back(_addresses(entries), period):
+        say(f"run {session.run}: {note}")
+    if names := _names(entries):
+        say(f"run {session.run}: {','.join(names)} is allowed {f'for {period}' if period else 'until the run ends'}")
+
+
+def _addresses(entries: list[LiveEntry]) -> list[str]:
+    return [entry.text() for entry in entries if entry.match == ADDRESS]
+
+
+def _names(entries: list[LiveEntry]) -> list[str]:
+    return [entry.text() for entry in entries if entry.match != ADDRESS]
+
+
+def _taken_back(addresses: list[str], period: str) -> str:
+    """What an allowance of addresses has done; "" where there are none."""
+    if not addresses:
+        return ""
+    lasting = f"for {period}" if period else "any more"
+    return f"{','.join(addresses)}: not denied {lasting}; {_opens_nothing(addresses)}"
+
+
+def _opens_nothing(addresses: list[str]) -> str:
+    # No word opens an address: all that one can do is to take a denial back.
+    flags = " ".join(f"--allow {quote(text)}" for text in addresses)
+    return f"nothing is opened by that: what is open by address is what a run begins with: aisb {flags}"
 
 
 def _parsed(action: str, text: str) -> list[Entry]:

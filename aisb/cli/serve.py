@@ -24,7 +24,7 @@ def serve(split: Split, verbs: frozenset[str]) -> int:
     if split.has("dry-run") or any(name.startswith("print-") for name, _ in split.flags):
         return run(split, verbs)
     need_pipes()
-    service = Service(_own, _watch)
+    service = Service(answer_own, _watch)
     return lent(service, lambda: run(split, verbs, service=service))
 
 
@@ -48,7 +48,7 @@ def lent(service: Service, work: Callable[[], int]) -> int:
         return service.exit_code(code)
 
 
-def _own(session: Session, method: str, params: dict[str, object]) -> dict[str, object]:
+def answer_own(session: Session, method: str, params: dict[str, object]) -> dict[str, object]:
     """`allow` and `deny` of a client, as the verbs have them."""
     from aisb.cli.live import checked_entry, say_entry
 

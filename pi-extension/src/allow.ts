@@ -14,6 +14,11 @@ export function isLive(entry: string): boolean {
   return !/\s|^@|^host:/.test(entry);
 }
 
+/** Whether aisb can open that while the sandbox runs, as it proposes it: an address is open from the start, or not. */
+export function isOpened(entry: string): boolean {
+  return isLive(entry) && !/^(\[|\d+(\.\d+){3}(?![^:/]))/.test(entry);
+}
+
 /** Asks, and allows. Never allows without an answer: where nobody can be asked, nothing is allowed. */
 export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string, ctx: ExtensionCommandContext): Promise<void> {
   const entry = written.trim();
@@ -31,8 +36,9 @@ export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string
   }
   try {
     const hello = await sandbox.ready(ctx.signal);
-    await sandbox.check(entry);
-    const why = whyNot(sandbox, hello, entry);
+    const { opened, note } = await sandbox.check(entry);
+    const nothing = opened.length === 0 ? `not allowed: ${note ?? "this opens nothing"}` : undefined;
+    const why = whyNot(sandbox, hello, entry) ?? nothing;
     if (why !== undefined) {
       voice.answer(why, "warning");
       return;
@@ -60,6 +66,7 @@ async function askAndAllow(sandbox: Sandbox, voice: Voice, entry: string, ctx: E
     voice.answer(`${entry} was not allowed`, "info");
     return;
   }
-  const entries = await sandbox.allow(entry);
-  voice.answer(`allowed until this session ends: ${oneLine(entries.join(", "))}`, "info");
+  const { opened, note } = await sandbox.allow(entry);
+  if (opened.length > 0) voice.answer(`allowed until this session ends: ${oneLine(opened.join(", "))}`, "info");
+  if (note !== undefined) voice.answer(note, "warning");
 }

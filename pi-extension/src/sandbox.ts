@@ -5,7 +5,7 @@
  */
 
 import { type Answer, type CallOptions, Client, type End } from "./client.ts";
-import { withAdvice } from "./advice.ts";
+import { advice, withAdvice } from "./advice.ts";
 import { CallError, NO_SANDBOX, NoSandboxError, WRONG_PARAMS } from "./errors.ts";
 import { type Header, isObject, ProtocolError } from "./frames.ts";
 import { type Hello, readHello } from "./hello.ts";
@@ -22,6 +22,12 @@ export interface Denial {
   readonly entry: string | undefined;
   /** What the user has said to close it, where that is why. */
   readonly closed: string | undefined;
+}
+
+/** What an entry opens, or would, in aisb's words; `note` is what is so of the rest of it. */
+export interface Opening {
+  readonly opened: readonly string[];
+  readonly note: string | undefined;
 }
 
 export interface SandboxEvents {
@@ -123,23 +129,23 @@ export class Sandbox {
     return this.#hello;
   }
 
-  /** Throws a CallError for what is no entry that it could be allowed. Nothing is done. */
-  async check(entry: string): Promise<void> {
+  /** What the entry would open. Throws a CallError for what is none that it could be allowed. Nothing is done. */
+  async check(entry: string): Promise<Opening> {
     try {
-      await this.call("allow", { entry, check: true });
+      return openingOf(entry, (await this.call("allow", { entry, check: true })).result);
     } catch (error) {
       // An older aisb has no such question: it refuses when it is to do it.
       if (!(error instanceof CallError && error.rpcCode === WRONG_PARAMS)) throw error;
+      return openingOf(entry, {});
     }
   }
 
-  /** Lets it reach one more destination; what that is now, in aisb's words. */
-  async allow(entry: string): Promise<readonly string[]> {
-    const { result } = await this.call("allow", { entry });
-    const entries = Array.isArray(result["entries"]) ? result["entries"].map((one) => oneLine(String(one))) : [entry];
+  /** Lets it reach one more destination; what was opened. */
+  async allow(entry: string): Promise<Opening> {
+    const opening = openingOf(entry, (await this.call("allow", { entry })).result);
     // One that was closed is counted with those that were added.
-    for (const one of entries) this.#added.add(one);
-    return entries;
+    for (const one of opening.opened) this.#added.add(one);
+    return opening;
   }
 
   /** One request to the sandbox, as soon as there is one. Never carried out anywhere else. */
@@ -297,6 +303,15 @@ export class Sandbox {
       });
     });
   }
+}
+
+/** An older aisb says what is in force, and not what of it opens something. */
+function openingOf(entry: string, result: Readonly<Record<string, unknown>>): Opening {
+  const opened = result["opened"] ?? result["entries"];
+  return {
+    opened: Array.isArray(opened) ? opened.map((one) => oneLine(String(one))) : [entry],
+    note: typeof result["note"] === "string" ? advice(result["note"]) : undefined,
+  };
 }
 
 /** aisb's error is its last line, or the one before the lines of the hint that belongs to it. */

@@ -1,6 +1,6 @@
 /** What is said of the sandbox: one line in the footer, and all of it in /sandbox-status. */
 
-import { isLive } from "./allow.ts";
+import { isOpened } from "./allow.ts";
 import type { Hello } from "./hello.ts";
 import type { Denial, Sandbox } from "./sandbox.ts";
 import { counted, duration, oneLine, shellWord } from "./words.ts";
@@ -54,7 +54,7 @@ export function statusLines(
 export function denialLine({ message, host, port, entry }: Denial): string {
   const where = port === undefined ? host : `${host}:${port}`;
   if (!entry) return `${where}: ${message}`;
-  const way = isLive(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
+  const way = isOpened(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
   return `${where}: ${message}; to allow it: ${way}`;
 }
 

@@ -15,8 +15,16 @@ interface Said {
   readonly weight: string;
 }
 
+interface Options {
+  readonly hasUI?: boolean;
+  readonly answer?: boolean;
+  readonly mode?: string;
+  readonly denied?: number;
+  readonly warns?: readonly string[];
+}
+
 /** pi, as far as the extension sees it. */
-function pi(flags: Record<string, string | boolean> = {}, options: { hasUI?: boolean; answer?: boolean; mode?: string } = {}) {
+function pi(flags: Record<string, string | boolean> = {}, options: Options = {}) {
   const home = realpathSync(mkdtempSync(join(tmpdir(), "aisb-pi-")));
   const project = join(home, "project");
   const log = join(home, "log");
@@ -27,6 +35,8 @@ function pi(flags: Record<string, string | boolean> = {}, options: { hasUI?: boo
   vi.stubEnv("PATH", `${home}:/usr/bin:/bin`);
   vi.stubEnv("FAKE_AISB_LOG", log);
   vi.stubEnv("FAKE_AISB", options.mode ?? "");
+  vi.stubEnv("FAKE_AISB_DENIED", String(options.denied ?? 1));
+  vi.stubEnv("FAKE_AISB_WARNS", options.warns?.join("\n") ?? "");
   vi.stubEnv("PI_CODING_AGENT_DIR", home);
   const handlers = new Map<string, (event: unknown, ctx: unknown) => unknown>();
   const commands = new Map<string, { handler: (args: string, ctx: unknown) => Promise<void> }>();
@@ -99,7 +109,37 @@ test("a session has a sandbox, and its end takes it away", async () => {
   expect(log()).toMatch(/\nend\n$/);
   await expect(call("read", { path: "a.txt" })).rejects.toThrow("There is no sandbox");
   expect(footers[0]).toBe("sandbox: starting");
-  expect(footers).toContain("sandbox 3f2a19bc: no network, 1 request denied");
+  // The session's end is no state of pi's interface, which is gone by then.
+  expect(footers.at(-1)).toBe("sandbox 3f2a19bc: no network, 1 request denied");
+});
+
+test("of a destination that is tried again and again the first denial is told, and all are counted", async () => {
+  const { emit, said, footers } = pi({}, { denied: 3 });
+  await emit("session_start");
+  await vi.waitFor(() => expect(footers.at(-1)).toBe("sandbox 3f2a19bc: no network, 3 requests denied"), 10_000);
+  expect(said.filter(({ message }) => message.startsWith("denied "))).toHaveLength(1);
+});
+
+test("that the gate has ended is said, and nothing can be allowed any more", async () => {
+  const { emit, command, heard, said, asked } = pi({}, { answer: true, mode: "lost" });
+  await emit("session_start");
+  await heard("the gate of this run has ended");
+  expect(said.find(({ message }) => message === "the gate of this run has ended")?.weight).toBe("warning");
+  await command("sandbox-allow", "evil.test");
+  await heard("the gate of this session has ended: it takes a new session: pi --sandbox-allow 'evil.test'");
+  expect(asked).toEqual([]);
+});
+
+test("what aisb warns of is told at once; of a session's end when the next one begins", async () => {
+  const [first, second] = ["warning: /p/.envrc has appeared, and this machine may run what it says", "changed, and may be run on this machine: Makefile"];
+  const { emit, heard, said, call } = pi({}, { warns: [first, second] });
+  await emit("session_start");
+  await heard(first);
+  await emit("session_shutdown");
+  expect(said.map(({ message }) => message)).not.toContain(second);
+  await emit("session_start");
+  await heard(second);
+  await call("read", { path: "a.txt" });
 });
 
 test("a denial is told with what would allow it, and /sandbox-allow asks first", async () => {
@@ -131,6 +171,35 @@ test("/sandbox-allow asks nothing where nothing can be allowed: no network, or n
   expect(asked).toEqual([]);
 });
 
+test.each([
+  ["open", { net: "full", allow: [], gate: null }, "evil.test", "this session has an open network: everything is reached already"],
+  ["pinned", { net: "pinned", allow: [], gate: null }, "evil.test", "this session has no gate, so what it reaches stays as it is: it takes a new session: pi --sandbox-allow 'evil.test'"],
+  ["rule", undefined, "GET evil.test/x", "GET evil.test/x takes a session of its own: start pi with --sandbox-allow 'GET evil.test/x'"],
+  ["preset", undefined, "@npm", "@npm takes a session of its own: start pi with --sandbox-allow '@npm'"],
+  ["port of the host", undefined, "host:1", "host:1 takes a session of its own: start pi with --sandbox-allow 'host:1'"],
+  ["address", undefined, "192.0.2.1", "not allowed: nothing is opened by that: pi --sandbox-allow 192.0.2.1"],
+  ["addresses", undefined, "192.0.2.0/24", "not allowed: nothing is opened by that: pi --sandbox-allow 192.0.2.1"],
+  ["not to be shown", undefined, "evil\u001b[2J.test", "/sandbox-allow ENTRY, as aisb's --allow takes it"],
+])("/sandbox-allow asks nothing where nothing would be opened: %s", async (_name, policy, entry, words) => {
+  const { emit, command, said, asked } = pi({}, { answer: true, mode: policy ? JSON.stringify(policy) : "gate" });
+  await emit("session_start");
+  const before = said.length;
+  await command("sandbox-allow", entry);
+  expect(said.slice(before).map(({ message }) => message).join("\n")).toContain(words);
+  expect(asked).toEqual([]);
+});
+
+test("/sandbox-allow of a name and an address: the name alone is said to be allowed", async () => {
+  const { emit, command, said, footers } = pi({}, { answer: true, mode: "gate" });
+  await emit("session_start");
+  await command("sandbox-allow", "b.test,192.0.2.1");
+  expect(said.slice(-2).map(({ message }) => message)).toEqual([
+    "allowed until this session ends: b.test",
+    "nothing is opened by that: pi --sandbox-allow 192.0.2.1",
+  ]);
+  expect(footers.at(-1)).toMatch(/^sandbox 3f2a19bc: 2 entries allowed/);
+});
+
 test("/sandbox-status tells of the sandbox, and of what is outside of it", async () => {
   const { emit, command, said, others, home, project, call } = pi();
   writeFileSync(join(home, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "x" }, web: { url: "https://x" }, off: { command: "x", enabled: false } } }));
@@ -149,6 +218,7 @@ test("/sandbox-status tells of the sandbox, and of what is outside of it", async
     "network: no network",
     "up for 1 min 1 s",
     "requests: 2 allowed, 1 denied",
+    "last denied:",
     "evil.test:443: no entry covers this host",
     "MCP server files: a program on this machine",
     "MCP server web: reached from this machine",

@@ -135,7 +135,10 @@ export class FakeServer {
       if (/\.\./.test(String(params["entry"]))) {
         return this.refuse(id, -32020, `aisb allow: ${params["entry"]} is no name`, { exitCode: 2, hint: "write: aisb --allow a.test" });
       }
-      return this.answer(id, { entries: [params["entry"]] });
+      const entries = String(params["entry"]).split(",");
+      const opened = entries.filter((entry) => !/^\d/.test(entry));
+      const note = opened.length < entries.length ? { note: "nothing is opened by that: aisb --allow 192.0.2.1" } : {};
+      return this.answer(id, { entries, opened, ...note });
     }
     if (file === undefined && !isDirectory) return missing();
     if (method === "access") return this.answer(id, {});

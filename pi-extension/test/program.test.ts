@@ -45,6 +45,14 @@ test("the end of its input ends it; what it says on stderr is kept", async () =>
   expect(session.said).toEqual([`aisb: serve --allow=a.test in ${project}`, "last"]);
 });
 
+test("a long line is heard whole: a warning ends with what undoes it", async () => {
+  const heard: string[] = [];
+  const program = script(directory(), "printf 'aisb: %3000s end\\n' x >&2");
+  const session = startSession(program, [], directory(), (line) => heard.push(line));
+  await session.ended;
+  expect(heard).toEqual([`aisb: ${" ".repeat(2999)}x end`]);
+});
+
 test("a program that is not there is an end too", async () => {
   const session = startSession("/nonexistent/aisb", [], directory());
   expect(await session.ended).toContain("ENOENT");

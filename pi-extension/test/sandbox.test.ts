@@ -76,6 +76,44 @@ test("what was allowed since is counted, and told apart from what takes a sessio
   expect(denialLine(denial)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
 });
 
+test("an address takes a session of its own", () => {
+  const denial = (host: string, entry: string) => denialLine({ time: "", host, port: 443, message: "no", entry, closed: undefined });
+  expect([denial("192.0.2.1", "192.0.2.1:443"), denial("2001:db8::1", "[2001:db8::1]:443"), denial("1.a.test", "1.a.test")]).toEqual([
+    "192.0.2.1:443: no; to allow it: --sandbox-allow '192.0.2.1:443', for a new session",
+    "2001:db8::1:443: no; to allow it: --sandbox-allow '[2001:db8::1]:443', for a new session",
+    "1.a.test:443: no; to allow it: /sandbox-allow 1.a.test",
+  ]);
+});
+
+test("an aisb that cannot look at an entry alone refuses it when it is to allow it", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  first.server.handlers.set("allow", ({ id, params }, server) => {
+    if ("check" in params) server.refuse(id, -32602, "there is no 'check' here");
+    else server.answer(id, { entries: [params["entry"]] });
+  });
+  expect(await sandbox.check("a.test")).toEqual({ opened: ["a.test"], note: undefined });
+  expect(await sandbox.allow("a.test")).toEqual({ opened: ["a.test"], note: undefined });
+  first.server.handlers.set("allow", ({ id }, server) => server.refuse(id, -32020, "no"));
+  await expect(sandbox.check("a.test")).rejects.toMatchObject({ rpcCode: -32020 });
+});
+
+test("in a sandbox that is started again nothing is allowed or closed that was in the first one", async () => {
+  const { sandbox, first } = made();
+  const policy = { net: "allow", allow: ["evil.test", "llm.test"], gate: "g" };
+  sandbox.begin(false);
+  first.server.hello({ policy });
+  await sandbox.allow("more.test");
+  first.server.notify("denied", { host: "evil.test", port: 443, message: "closed", entry: null, closed: "evil.test" });
+  await turns();
+  expect([sandbox.open, [...sandbox.added]]).toEqual([["llm.test"], ["more.test"]]);
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  first.server.again({ run: "22222222", policy });
+  await turns();
+  expect([sandbox.open, [...sandbox.added]]).toEqual([["evil.test", "llm.test"], []]);
+});
+
 test("nothing is sent before hello; then what waited is carried out", async () => {
   const { sandbox, first, states } = made();
   sandbox.begin(false);
@@ -113,6 +151,14 @@ test("aisb ends without a word on the pipe: its last words on stderr are the rea
   first.die();
   await expect(sandbox.ready()).rejects.toThrow("podman is not installed (apt-get install podman)");
   expect(started()).toBe(1);
+});
+
+test("of several steps that aisb advises those are passed on that pi's user can take", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.said.push("aisb: nothing is allowed", "aisb:   start one with: aisb --allow a.test", "aisb:   or, without it: --no-pi-config");
+  first.die();
+  await expect(sandbox.ready()).rejects.toThrow(/: nothing is allowed \(start one with: pi --sandbox-allow a\.test\)$/);
 });
 
 test("a program that cannot be started is the reason", async () => {

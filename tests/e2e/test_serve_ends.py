@@ -194,7 +194,7 @@ added = s.call("allow", entry="exact:allowed.test").result
 s.call("watch", allowed=True)
 allowed = s.sh("curl -sS -m 20 http://allowed.test/headers >/dev/null && echo in").stdout
 seen = s.note("allowed", lambda p: p["host"] == "allowed.test")
-wrong = [s.call("allow", entry="*").code, s.call("allow", entry="host:1").code]
+wrong = [s.call("allow", entry=entry).code for entry in ("*", "host:1", "192.0.2.1")]
 status = s.call("status").result
 gate = s.hello["policy"]["gate"]
 report(denied="403" in denied, told=[told["reason"], told["entry"], told["port"]], added=added, allowed=allowed, seen=seen["port"],
@@ -206,7 +206,7 @@ report(denied="403" in denied, told=[told["reason"], told["entry"], told["port"]
 def test_what_the_gate_refuses_is_told_and_may_be_allowed(lab: Lab) -> None:
     """With the entry that allows it, live; and where nothing is allowed at all there is no network, which is said."""
     assert session(lab, GATED) == {
-        "denied": True, "told": ["not-listed", "allowed.test", 80], "added": {"entries": ["exact:allowed.test"]}, "allowed": "in\n",
-        "seen": 80, "wrong": [-32020, -32020], "counts": [True, True], "hello": ["llm.test"], "gate": True, "end": 0, "left": [],
+        "denied": True, "told": ["not-listed", "allowed.test", 80], "added": {"entries": ["exact:allowed.test"], "opened": ["exact:allowed.test"]}, "allowed": "in\n",
+        "seen": 80, "wrong": [-32020] * 3, "counts": [True, True], "hello": ["llm.test"], "gate": True, "end": 0, "left": [],
         "none": [{"net": "none", "allow": [], "rules": [], "gate": None}, -32020, 0],
     }  # fmt: skip

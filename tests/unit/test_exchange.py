@@ -121,9 +121,8 @@ def test_aisb_answers_its_own_requests() -> None:
     """Also without a sandbox."""
     exchange = Exchange()
 
-    assert exchange.from_client(frame(id=3, method="allow", params={"entry": "a.test"})) == [
-        Ask(3, "allow", {"entry": "a.test"})
-    ]
+    asked: dict[str, object] = {"entry": "a.test", "check": True}
+    assert exchange.from_client(frame(id=3, method="allow", params=asked)) == [Ask(3, "allow", asked)]
     assert exchange.from_client(frame(method="cancel", params={"id": 3})) == []
     assert exchange.refused(3, "no", {"hint": ""}).frame.header["error"] == {
         "code": -32020, "message": "no", "data": {"hint": ""},

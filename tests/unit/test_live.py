@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.live import allow_verb, checked_entry, deny_verb
+from aisb.cli.serve import answer_own
 from aisb.domain.addresses import AddressEntry
 from aisb.domain.duration import parse_duration
 from aisb.domain.egress import policy_json
@@ -25,7 +26,7 @@ from aisb.domain.names import NameEntry
 from aisb.domain.rules import CLOSED, Engine, Reason, Verdict, honest_request
 from aisb.effects.live import find_run, save_entry
 from aisb.effects.run import project_identity
-from aisb.effects.session import open_session
+from aisb.effects.session import open_session, session_at
 from aisb.effects.trust import read_record
 from aisb.errors import Untrusted, UsageError
 from aisb.render.denials import denial_lines
@@ -495,12 +496,44 @@ def test_a_denial_by_address_claims_nothing_about_names(
     assert [line.endswith(end) for line, end in zip(lines, ends, strict=True)] == [True] * len(ends)
 
 
-def test_an_address_is_not_said_to_be_open(here: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with a_run(here):
-        assert allow_verb("203.0.113.10", period="", run="", save=False, project=here) == 0
+OPENS_NOTHING = (
+    "nothing is opened by that: what is open by address is what a run begins with: aisb --allow 203.0.113.10"
+)
 
-    said_of_it = "203.0.113.10: not denied any more; open by address is what the run began with, and no more"
-    assert capsys.readouterr().err == f"aisb: run 1a2b3c4d: {said_of_it}\n"
+
+@pytest.mark.parametrize(("period", "lasting"), [("", "any more"), ("2h", "for 2h")])
+def test_an_address_is_not_said_to_be_open(
+    here: str, capsys: pytest.CaptureFixture[str], period: str, lasting: str
+) -> None:
+    with a_run(here):
+        assert allow_verb("203.0.113.10", period=period, run="", save=False, project=here) == 0
+
+    assert capsys.readouterr().err == f"aisb: run 1a2b3c4d: 203.0.113.10: not denied {lasting}; {OPENS_NOTHING}\n"
+
+
+def test_of_a_name_and_an_address_the_name_alone_is_allowed(here: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with a_run(here):
+        assert allow_verb("a.test,203.0.113.10", period="", run="", save=False, project=here) == 0
+
+    assert capsys.readouterr().err.splitlines() == [
+        f"aisb: run 1a2b3c4d: 203.0.113.10: not denied any more; {OPENS_NOTHING}",
+        "aisb: run 1a2b3c4d: a.test is allowed until the run ends",
+    ]
+
+
+def test_a_client_is_told_the_same_of_an_address(here: str) -> None:
+    """Before anything is done, and when it is."""
+    session = session_at(f"{os.environ['XDG_RUNTIME_DIR']}/aisb/g/0123456789ab/r", "1a2b3c4d")
+    before = answer_own(session, "allow", {"entry": "203.0.113.10", "check": True})
+    with a_run(here):
+        done = answer_own(session, "allow", {"entry": "203.0.113.10,a.test"})
+
+    assert before == {"entries": ["203.0.113.10"], "opened": [], "note": OPENS_NOTHING}
+    assert done == {
+        "entries": ["203.0.113.10", "a.test"],
+        "opened": ["a.test"],
+        "note": f"203.0.113.10: not denied any more; {OPENS_NOTHING}",
+    }
 
 
 def test_what_was_not_saved_is_said(here: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -519,4 +552,7 @@ def test_what_a_running_sandbox_cannot_have_is_told_before_anybody_is_asked(text
 
 
 def test_what_an_entry_would_be_is_told_without_a_run() -> None:
-    assert checked_entry("allow", "A.test,b.test:99") == {"entries": ["a.test", "b.test:99"]}
+    names = ["a.test", "b.test:99"]
+    asked = {"entry": "A.test,b.test:99", "check": True}
+
+    assert answer_own(session_at("/nonexistent", "1a2b3c4d"), "allow", asked) == {"entries": names, "opened": names}
