@@ -26,11 +26,15 @@ _MOST_KEPT = 20
 _LARGEST_KEPT = 256_000
 
 
-def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileReport:
-    """Compare. `copies` is the directory for copies of what was changed; it is made where there are some."""
+def report_of(project: str, shield: Shield, watch: Watch | None, copies: str) -> FileReport:
+    """
+    Compare. `copies` is the directory for copies of what was changed; it is made where there are some.
+
+    `watch` is None where it went with the aisb that watched: what it saw meanwhile is not known any more.
+    """
     pairs = [(before, watched_at(before.path, before.kind)) for before in shield.watched]
     changed = tuple(_changed(before, now, copies) for before, now in pairs if not same(before, now))
-    vain = sorted(watch.attempts - {found.path for found in changed})
+    vain = sorted(watch.attempts - {found.path for found in changed}) if watch else ()
     attempts = tuple(_in(project, path) for path in vain)
     watched = {before.path for before in shield.watched}
     looks = tuple(_look_again(root, before, watched) for root, before in shield.surveys)
@@ -41,7 +45,7 @@ def report_of(project: str, shield: Shield, watch: Watch, copies: str) -> FileRe
             found._replace(path=_in(project, found.path)) for look in looks for found in look.repositories
         ),
         attempts=attempts,
-        events=tuple(watch.events),
+        events=tuple(watch.events) if watch else (),
         crowded=tuple(
             root for root, look in zip((root for root, _ in shield.surveys), looks, strict=True) if look.is_crowded
         ),

@@ -23,7 +23,7 @@ from aisb.effects.home_lock import Hold, below_home, home_held
 from aisb.effects.host_ports import host_doors
 from aisb.effects.process import Command, run_ok
 from aisb.effects.records import Kept, keep_record, read_lines
-from aisb.effects.run_record import ABOUT, RunRecord, end_of, mend, new_fields, on_record
+from aisb.effects.run_record import ABOUT, RunRecord, end_of, mend, new_fields, on_record, tell_of_killed
 from aisb.effects.sealed import sealed
 from aisb.effects.session import (
     Session,
@@ -211,7 +211,8 @@ def run_job(
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job)
         kill = partial(kill_first_process, session.pid_file)
-        last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS, is_ours=False), guard)
+        report = partial(_report_for_us, job, session.run, guard.shield)
+        last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS, is_ours=False), report, guard)
         with held(), guardian(Measures(kill, remove, last)) as descriptor:
             files = plan.session_files | run_files(job, session, plan.net, guard.shield)
             open_session(parent, session.run, files, plan.seccomp, own_files(job, plan, record, guard.shield))
@@ -231,11 +232,11 @@ def run_job(
             from aisb.effects.file_report import report_of
             from aisb.render.file_report import file_lines, warns
 
-            report = report_of(job.project, guard.shield, watch, f"{job.directories.state}/before/{session.run}")
-            if warns(report):
-                record.tell(file_lines(report, job.project))
+            changes = report_of(job.project, guard.shield, watch, _copies(job, session.run))
+            if warns(changes):
+                record.tell(file_lines(changes, job.project))
             audit = kept.lines or tuple(read_lines(kept.path) if kept.path else ())
-            return Ended(outcome, audit, kept.fault or record.fault, report, tuple(lost))
+            return Ended(outcome, audit, kept.fault or record.fault, changes, tuple(lost))
 
 
 def record_of(job: Job, plan: Plan, run: str) -> RunRecord:
@@ -288,10 +289,32 @@ class _Wires(NamedTuple):
     home: Hold | None
 
 
-def _tidy_for_us(tidy: Callable[[], object], guard: Guard) -> None:
+def _copies(job: Job, run: str) -> str:
+    """Where copies are of what a run has changed."""
+    return f"{job.directories.state}/before/{run}"
+
+
+def _tidy_for_us(tidy: Callable[[], object], report: Callable[[], object], guard: Guard) -> None:
     """The guardian's part, when we are gone."""
-    tidy()
-    guard.release()
+    try:
+        tidy()
+        report()
+    finally:
+        guard.release()
+
+
+def _report_for_us(job: Job, run: str, shield: Shield) -> None:
+    """
+    What became of a project's files is on record then: nobody is there to whom it could be said.
+
+    The next run would have nothing to say of it, for it finds it there.
+    """
+    from aisb.effects.file_report import report_of
+    from aisb.render.file_report import file_lines, warns
+
+    report = report_of(job.project, shield, None, _copies(job, run))
+    if warns(report):
+        tell_of_killed(job.directories.state, run, file_lines(report, job.project))
 
 
 def _attached(

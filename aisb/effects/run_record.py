@@ -201,6 +201,16 @@ def mend(state: str, run: str) -> None:
             _replace(f"{directory}/{ABOUT}", record_text(fields | {"ended": moment(), "by": UNKNOWN, "reason": KILLED}))
 
 
+def tell_of_killed(state: str, run: str, lines: Sequence[str]) -> None:
+    """As `tell`, of a run whose aisb is gone; nothing where that had told already, or there is no record."""
+    directory = f"{state}/runs/{run}"
+    mend(state, run)
+    with suppress(OSError):
+        fields = read_fields(directory)
+        if fields and not os.path.lexists(f"{directory}/{FILES}"):
+            RunRecord(state, fields).tell(lines)
+
+
 def end_of(outcome: Outcome) -> End:
     """How a run ended that had begun, in the words in which its user is told."""
     try:

@@ -112,6 +112,39 @@ def test_what_became_of_files_is_told_when_the_next_session_begins_or_pi_ends(la
     assert [f"/{name}{told}" in report["errors"] for name in ("one", "two")] == [False, True]
 
 
+# The words of the record of the first run, once they are there.
+ON_RECORD = """
+for turn in $(seq 300); do
+    aisb inspect $(cat ~/first) | grep -o '/[^" ]*/files' >~/files && exec cat $(cat ~/files)
+    sleep 0.2
+done
+"""
+
+
+@pytest.mark.parametrize("victim", ["container", "aisb"])
+def test_what_a_sandbox_that_died_has_left_is_told_or_on_record(lab: Lab, victim: str) -> None:
+    """The one in its place finds it there. pi's user hears of it from aisb; of an aisb that was killed its record tells."""
+    kill = {"container": "podman kill aisb-run-$RUN", "aisb": "kill -9 $(pgrep -P $PI_PID -f 'aisb serve')"}[victim]
+    told = "/one/.git is new, and git on this machine obeys what is in it: core.fsmonitor=./x; to undo it: rm -rf "
+    plant = ["bash", {"command": "git init -q one && git -C one config core.fsmonitor ./x && echo done"}]
+    steps = [
+        ["hear", "tools run in sandbox"],
+        ["tools", [plant]],
+        ["shell", f"echo $RUN >~/first; {kill}"],
+        ["hear", "the sandbox died and is started again" if victim == "aisb" else told],
+        ["tools", [BASH]],
+        ["shell", ON_RECORD],
+        ["close"],
+    ]
+
+    report = host_pi(lab, steps=steps)
+
+    _, planted, _, _, again, record, _ = report["steps"]
+    assert (texts(planted), texts(again)) == (["done\n"], ["1000\n"])
+    assert told in record["out"]
+    assert any(told in text for text in report["said"]) == (victim == "container")
+
+
 def test_a_container_that_is_killed_is_started_once_more(lab: Lab) -> None:
     """What was running fails, and says so; the next call runs in the new one. After the second death every call fails."""
     long = ["bash", "touch begun; sleep 4242", False]

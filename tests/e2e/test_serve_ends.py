@@ -42,6 +42,47 @@ def test_a_sandbox_that_dies_is_started_once_more_and_then_calls_fail(lab: Lab) 
     }  # fmt: skip
 
 
+REPORTED = r"""
+def files(run):
+    (record,) = [item for item in json.loads(aisb("ps", "--all", "--json"))["runs"] if item["run"] == run]
+    path = record["reason"].rpartition("what this machine may run has changed: ")[2]
+    return open(path).read().splitlines() if path.startswith("/") else []
+def aisb(*words):
+    return subprocess.run(["aisb", *words], capture_output=True, text=True).stdout
+def gone(container):
+    subprocess.run(["podman", "wait", "--ignore", container], capture_output=True)
+s = Session("--net", "none", "-q")
+first = s.hello["run"]
+planted = s.sh("git init -q lib && git -C lib config core.fsmonitor ./x").result["exitCode"]
+if os.environ["VICTIM"] == "aisb":
+    s.process.kill(); end = s.wait_for_end()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not files(first) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    second = ""
+else:
+    subprocess.run(["podman", "kill", s.hello["container"]], capture_output=True, check=True)
+    second = s.note("sandbox", lambda p: p["state"] == "ready")["hello"]["run"]; end = s.end()
+where = os.getcwd()
+report(planted=planted, end=end, said=[line.replace(where, "P") for line in s.errors.splitlines() if "is new" in line],
+       record=[line.replace(where, "P") for line in files(first)], other=files(second) if second else [], left=remains(left))
+"""
+
+
+@pytest.mark.parametrize(("victim", "said", "end"), [("container", 1, 0), ("aisb", 0, -9)])
+def test_what_the_first_sandbox_has_left_for_this_machine_to_run_is_told(
+    lab: Lab, victim: str, said: int, end: int
+) -> None:
+    """
+    The one that takes its place finds it there, and has nothing to say of it: so it is said and on record before, and
+    on record where nobody is left to say it.
+    """
+    line = "warning: P/lib/.git is new, and git on this machine obeys what is in it: core.fsmonitor=./x; to undo it: rm -rf P/lib/.git"
+    assert session(lab, REPORTED, VICTIM=victim) == {
+        "planted": 0, "end": end, "said": [f"aisb: {line}"] * said, "record": [line], "other": [], "left": [],
+    }  # fmt: skip
+
+
 ENDS = r"""
 import signal
 how = os.environ["HOW"]

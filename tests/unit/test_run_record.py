@@ -46,6 +46,7 @@ from aisb.effects.run_record import (
     new_fields,
     on_record,
     read_fields,
+    tell_of_killed,
 )
 from aisb.effects.session import open_session
 from aisb.effects.signals import EndedBySignal
@@ -216,6 +217,20 @@ def test_what_a_killed_aisb_has_left_is_mended_and_what_is_known_stays(tmp_path:
     assert (mended["exit"], mended["by"], mended["reason"], bool(mended["ended"])) == (None, UNKNOWN, KILLED, True)
     assert read_fields(place(tmp_path, "0000000b"))["reason"] == "the command ended with 0"
     assert not os.path.exists(place(tmp_path, "0000000c"))
+
+
+def test_what_a_killed_aisb_did_not_say_of_files_is_on_record_once(tmp_path: Path) -> None:
+    begun(tmp_path).begin()
+    state = f"{tmp_path}/state"
+    for lines in (["warning: a"], ["warning: b"]):
+        tell_of_killed(state, "0000000a", lines)
+    tell_of_killed(state, "0000000b", ["warning: c"])
+    files = Path(place(tmp_path), "files")
+    fields = read_fields(place(tmp_path))
+
+    assert (files.read_text(), fields["by"]) == ("warning: a\n", UNKNOWN)
+    assert fields["reason"] == f"{KILLED}; what this machine may run has changed: {files}"
+    assert os.listdir(f"{state}/runs") == ["0000000a"]
 
 
 def test_a_record_that_cannot_be_written_costs_no_run(tmp_path: Path) -> None:
