@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from tests.e2e.test_serve import session
@@ -110,3 +111,39 @@ def test_a_run_goes_on_without_a_terminal_until_it_ends(lab: Lab) -> None:
         ],
         "shown": [["ended", 143, "sleep"]],
     }  # fmt: skip
+
+
+DENIED = r"""
+def aisb(*words):
+    done = subprocess.run(["aisb", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return [done.returncode, done.stdout, done.stderr]
+def get(s, *names):
+    text = "for name; do curl -s -o /dev/null -m 30 -w '%{http_code} ' http://$name/; done"
+    return aisb("exec", s.hello["run"], "--", "sh", "-c", text, "sh", *names)
+one, two, earlier = (os.environ[name] for name in ("ONE", "TWO", "EARLIER"))
+s = Session("--allow", one, "-q")
+s.sh(f"curl -s -m 30 http://{earlier}/"); s.note("denied", lambda p: p["host"] == earlier)
+found = dict(allowed=get(s, one), denied=get(s, one, two, two), quiet=get(s, one))
+aisb("deny", one, "--run", s.hello["run"])
+found |= dict(closed=get(s, one), end=s.end(), left=left())
+log = [json.loads(line) for line in aisb("logs", s.hello["run"], "--json")[1].splitlines()]
+wide = Session("--allow", two, "-q")
+report(**found, recorded=[item["decision"] for item in log if item["host"] == two], wide=get(wide, two), over=wide.end())
+"""
+
+
+def test_what_a_later_command_is_denied_is_recorded_and_told_at_its_end(lab: Lab) -> None:
+    """
+    That of its own time alone, with what would allow it; the same name is reached in a run that has it, and what was
+    denied never arrived.
+    """
+    one, two, earlier = (f"x{os.urandom(4).hex()}.allowed.test" for _ in range(3))
+    found = session(lab, DENIED, ONE=one, TWO=two, EARLIER=earlier)
+
+    cure = f"no entry of the policy covers this host; to allow it, add: --allow {two}"
+    assert found == {
+        "allowed": [0, "200 ", ""], "denied": [0, "200 403 403 ", f"aisb: denied {two}:80 (2 times): {cure}\n"],
+        "quiet": [0, "200 ", ""], "closed": [0, "403 ", f"aisb: denied {one}:80: the user has closed it for this run\n"],
+        "end": 0, "left": [], "recorded": ["deny", "deny"], "wide": [0, "200 ", ""], "over": 0,
+    }  # fmt: skip
+    assert sorted(request["host"] for request in lab.sinks("request")) == sorted([one, one, one, two])
