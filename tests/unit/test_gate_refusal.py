@@ -67,7 +67,15 @@ def test_an_entry_with_a_blank_can_be_pasted_into_a_shell() -> None:
     )
 
 
-@pytest.mark.parametrize(("host", "add"), [("a.test", "GET a.test/x"), ("192.0.2.1", "192.0.2.1:443")])
+@pytest.mark.parametrize(
+    ("host", "add"),
+    [
+        ("a.test", "GET a.test/x"),
+        ("192.0.2.1", "192.0.2.1:443"),
+        ("a.test", "@npm"),
+        ("host.aisb.internal", "host:443"),
+    ],
+)
 def test_what_a_run_has_from_its_start_is_offered_for_a_new_one_alone(host: str, add: str) -> None:
     refusal = Refusal("1a2b3c4d", host, 443, "GET", "/x", Reason.PATH, add=add)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
+
+from aisb.domain.frames import Frame, encode
 
 # A start that never ends by itself; one that takes in no signal for a while, as a gate's does.
 START = """
@@ -27,6 +30,46 @@ def start():
 service = Service(lambda *_: {}, lambda *_: None)
 sys.exit(lent(service, start))
 """
+# One for which there is no sandbox, whose client leaves while that is said.
+FAILING = """
+import sys, threading
+from aisb.cli.serve import lent
+from aisb.effects.serve import Service
+from aisb.errors import AisbError, Unavailable
+
+def start():
+    raise Unavailable("there is no podman")
+
+service = Service(lambda *_: {}, lambda *_: None)
+try:
+    lent(service, start)
+except AisbError as error:
+    while not service.is_over():
+        threading.Event().wait(0.01)
+    # A signal of our own would have come by then.
+    threading.Event().wait(0.2)
+    sys.exit(error.exit_code)
+"""
+# A sandbox that is there, and goes when its client has gone.
+READY = """
+import os, sys, threading
+from aisb.domain.frames import Frame, encode
+from aisb.effects.serve import Service
+from aisb.effects.session import session_at
+from aisb.effects.supervise import Outcome
+
+service = Service(lambda *_: {}, lambda *_: None)
+descriptors = service.lend(session_at("/nonexistent", "1a2b3c4d"))
+os.write(descriptors[1], encode(Frame({"jsonrpc": "2.0", "method": "ready", "params": {"protocol": 1}})))
+service.begin()
+while not service.is_over():
+    threading.Event().wait(0.001)
+for descriptor in descriptors:
+    os.close(descriptor)
+service.wants_another(Outcome(137, {}, ""))
+sys.exit(service.exit_code(137))
+"""
+CANCEL = encode(Frame({"jsonrpc": "2.0", "method": "cancel", "params": {"id": 1}}))
 FRAME = b"\0\0\0\x02\0\0\0\0{}"
 NO_FRAME = (2, -32700)
 END = (0, None)
@@ -59,3 +102,30 @@ def test_the_end_of_a_client_is_the_same_before_there_is_a_sandbox(
     error = json.loads(done.stdout[8:])["error"]["code"] if done.stdout else None
 
     assert Ended(done.returncode, error) == end
+
+
+def test_a_client_that_leaves_when_it_is_told_that_there_is_no_sandbox_changes_nothing() -> None:
+    """The code is that of the failure, and no signal of our own comes in between."""
+    done = subprocess.run([sys.executable, "-c", FAILING], input=b"", capture_output=True, check=False, timeout=20)
+
+    assert (done.returncode, json.loads(done.stdout[8:])["params"]["message"]) == (69, "there is no podman")
+
+
+@pytest.mark.parametrize(("last", "code", "error"), [(b"", 0, None), (b"hello\n", 2, -32700)], ids=["", "no frame"])
+def test_what_a_client_has_said_before_it_left_is_heard_to_its_end(last: bytes, code: int, error: int | None) -> None:
+    """However much of it there is still to be read when its end is seen."""
+    with subprocess.Popen(
+        [sys.executable, "-c", READY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as serve:
+        assert serve.stdout
+        assert serve.stdin
+        header, _ = struct.unpack(">II", serve.stdout.read(8))
+        hello = json.loads(serve.stdout.read(header))["method"]
+        serve.stdin.write(CANCEL * 700 + last)
+        serve.stdin.close()
+        said = serve.stdout.read()
+        errors = serve.stderr.read() if serve.stderr else b""
+        ended = serve.wait(20)
+    answer = json.loads(said[8:])["error"]["code"] if said else None
+
+    assert (hello, ended, answer, errors) == ("hello", code, error, b"")
