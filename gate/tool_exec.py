@@ -85,15 +85,29 @@ class Execution:
         self._timer = loop.after(call.timeout_seconds, lambda: self.end(TIMEOUT)) if call.timeout_seconds else None
 
     def _start(self, call: Call) -> None:
-        if call.takes_input:
-            stdin, self._stdin = _pipe()
-            os.set_blocking(self._stdin, False)
-        else:
-            stdin, self._stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), -1
-        outputs = {name: _pipe() for name in ("stdout", "stderr")}
-        self._status, status = os.pipe2(os.O_CLOEXEC)
-        orders, self._orders = os.pipe2(os.O_CLOEXEC)
-        self._keeper = os.fork()
+        opened: list[int] = []
+
+        def pipe() -> tuple[int, int]:
+            ends = os.pipe2(os.O_CLOEXEC)
+            opened.extend(ends)
+            return ends
+
+        try:
+            if call.takes_input:
+                stdin, self._stdin = pipe()
+                os.set_blocking(self._stdin, False)
+            else:
+                stdin, self._stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), -1
+                opened.append(stdin)
+            outputs = {name: pipe() for name in ("stdout", "stderr")}
+            self._status, status = pipe()
+            orders, self._orders = pipe()
+            self._keeper = os.fork()
+        except OSError:
+            # Of descriptors or of processes there are too many just now: none of these is to stay.
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
         theirs = (stdin, outputs["stdout"][1], outputs["stderr"][1], status, orders)
         if not self._keeper:
             keep(call.command, call.directory, call.environment, Descriptors(*theirs))
@@ -247,7 +261,3 @@ class Execution:
         if self._orders >= 0 and self._ended == EXIT:
             self._order(RELEASE)
         self._on_end(result)
-
-
-def _pipe() -> tuple[int, int]:
-    return os.pipe2(os.O_CLOEXEC)

@@ -79,11 +79,21 @@ def _need_file(status: os.stat_result, path: bytes) -> None:
         raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
+def _need_place(path: bytes) -> None:
+    """Raise OSError where the kernel has no file of that name for anybody to write. To look it up by words is lax."""
+    directory, name = os.path.split(path)
+    if name in (b"", b".", b".."):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if directory:
+        os.stat(os.path.join(directory, b""))
+
+
 class Writing:
     """A file that is being written: what was there stays until `commit`."""
 
     def __init__(self, path: bytes, mode: int) -> None:
         self.shown = text_of(path)
+        _need_place(path)
         # What a link leads to is replaced, not the link.
         self._path = os.path.realpath(path)
         self._directory, self._name = os.path.split(self._path)

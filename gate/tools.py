@@ -30,6 +30,7 @@ INVALID_PARAMS = -32602
 CANCELLED = -32003
 OS_ERROR = -32010
 _PIECE_BYTES = 1 << 18
+_LONGEST_PATH = 4096
 # Of all that commands write, before anything else has its turn.
 _MOST_AT_ONCE = 8
 
@@ -78,7 +79,8 @@ class Server:
         while not self._ended:
             is_reading = bool(self._readings) and self._outbox.has_room
             self._loop.run_once(0 if is_reading else None)
-            if is_reading:
+            # The last of them may have been cancelled meanwhile.
+            if is_reading and self._readings:
                 self._read_on()
         for writing in self._writings.values():
             writing.abandon()
@@ -243,7 +245,8 @@ class Server:
 
     def _fail(self, number: int, error: OSError, path: str) -> None:
         name = errno.errorcode.get(error.errno or 0, "EIO")
-        self._refuse(number, OS_ERROR, error.strerror or name, {"errno": name, "path": path})
+        # A longer one is the name of nothing; in an answer it may be more than a frame carries.
+        self._refuse(number, OS_ERROR, error.strerror or name, {"errno": name, "path": path[:_LONGEST_PATH]})
 
 
 def _bytes(text: str) -> bytes:
