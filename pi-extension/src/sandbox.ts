@@ -47,6 +47,8 @@ export class Sandbox {
   #state: State = "off";
   #reason = "it was not started";
   #changed: (() => void)[] = [];
+  /** How often it changed. */
+  #news = 0;
   #hello: Hello | undefined;
   #restarted = false;
   #wantsAllowed = false;
@@ -150,18 +152,21 @@ export class Sandbox {
 
   /** One request to the sandbox, as soon as there is one. Never carried out anywhere else. */
   async call(method: string, params: Header, options: CallOptions = {}): Promise<Answer> {
+    await this.ready(options.signal);
+    const news = this.#news;
     try {
       return await this.#callOnce(method, params, options);
     } catch (error) {
-      // Nothing was done: it came between the end of a container and the news of it.
+      // Nothing was done: it came between the end of a container and the news of it, which may take a while.
       const isBetween = error instanceof CallError && error.rpcCode === NO_SANDBOX && !options.upload;
       if (!isBetween) throw error;
+      if (this.#news === news) await this.#change(options.signal);
+      await this.ready(options.signal);
       return this.#callOnce(method, params, options);
     }
   }
 
   async #callOnce(method: string, params: Header, options: CallOptions): Promise<Answer> {
-    await this.ready(options.signal);
     if (!this.#client) throw new NoSandboxError(this.#reason);
     return this.#client.call(method, params, options);
   }
@@ -286,6 +291,7 @@ export class Sandbox {
 
   #set(state: State, reason: string): void {
     const isNew = state !== this.#state;
+    this.#news++;
     this.#state = state;
     this.#reason = reason;
     for (const changed of this.#changed.splice(0)) changed();

@@ -219,6 +219,29 @@ test("what came between a container's end and the news of it is sent again: noth
   expect((await sandbox.call("exec", {})).result["exitCode"]).toBe(0);
 });
 
+test("what comes before the news of a container's end waits for it, however long that takes", async () => {
+  const { sandbox, first, states } = made();
+  sandbox.begin(false);
+  first.server.hello();
+  await sandbox.ready();
+  let isThere = false;
+  first.server.handlers.set("exec", ({ id }, server) => {
+    if (isThere) server.answer(id, { exitCode: 0 });
+    else server.refuse(id, -32002, "there is no sandbox");
+  });
+  const call = sandbox.call("exec", { command: ["x"] });
+  const stop = new AbortController();
+  const aborted = sandbox.call("exec", { command: ["x"] }, { signal: stop.signal });
+  await turns();
+  stop.abort();
+  await expect(aborted).rejects.toMatchObject({ rpcCode: -32003 });
+  isThere = true;
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  first.server.again({ run: "22222222" });
+  expect((await call).result["exitCode"]).toBe(0);
+  expect(states).toEqual(["starting", "ready", "restarting", "ready"]);
+});
+
 test("what a dying sandbox may have done in part is not done again", async () => {
   const { sandbox, first } = made();
   sandbox.begin(false);
