@@ -32,8 +32,9 @@ def lent(service: Service, work: Callable[[], int]) -> int:
     """Have that done for the client, which may hang up at any moment of it; the exit code of aisb."""
     # Also where our caller has us ignore ^C: what ends the start then is a signal that would end us on the spot.
     with ended_in_order():
-        service.begin()
         try:
+            # Whoever has hung up by now has the start end before it has begun.
+            service.begin()
             code = work()
         except AisbError as error:
             service.fail(error)

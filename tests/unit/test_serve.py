@@ -27,7 +27,15 @@ def start():
             threading.Event().wait(0.2)
     threading.Event().wait()
 
-service = Service(lambda *_: {}, lambda *_: None)
+class Slow(Service):
+    def begin(self):
+        super().begin()
+        while sys.argv[1] == "at once" and not self.is_over():
+            threading.Event().wait(0.01)
+        # For as long as the signal needs that is to end the start.
+        threading.Event().wait(0.2 if sys.argv[1] == "at once" else 0)
+
+service = Slow(lambda *_: {}, lambda *_: None)
 sys.exit(lent(service, start))
 """
 # One for which there is no sandbox, whose client leaves while that is said.
@@ -83,7 +91,7 @@ class Ended(NamedTuple):
 
 
 @pytest.mark.parametrize("before", ["", "trap '' INT; "], ids=["", "no ^C"])
-@pytest.mark.parametrize("how", ["plain", "postponed"])
+@pytest.mark.parametrize("how", ["plain", "at once", "postponed"])
 @pytest.mark.parametrize(
     ("said", "end"),
     [
