@@ -111,6 +111,8 @@ class Service:
         self._is_reading = False
         self._has_heard = threading.Event()
         self._sandbox_ended = threading.Event()
+        # In what words, of the gate of the sandbox that there is.
+        self._gate_ended = ""
         self._counts = {"allowed": 0, "denied": 0}
         self._tells_allowed = False
         self._watcher: threading.Thread | None = None
@@ -124,6 +126,7 @@ class Service:
     def describe(self, hello: dict[str, object]) -> None:
         """What the client is to be told of the sandbox that is about to begin."""
         self._hello = hello
+        self._gate_ended = ""
 
     def lend(self, session: Session) -> tuple[int, int]:
         """Stdin and stdout of the sandbox of that run, which is about to begin."""
@@ -168,8 +171,12 @@ class Service:
     def gate_has_ended(self, words: str) -> None:
         """The sandbox goes on, without a network."""
         with self._lock:
+            self._gate_ended = words
             if self._state == READY and not self._is_over.is_set():
-                self._say(said("gate", {"state": "ended", "message": words}))
+                self._tell_of_gate()
+
+    def _tell_of_gate(self) -> None:
+        self._say(said("gate", {"state": "ended", "message": self._gate_ended}))
 
     def fail(self, error: AisbError) -> None:
         """There is no sandbox, for this reason."""
@@ -353,6 +360,9 @@ class Service:
                 self._say(said("hello", self._hello))
             else:
                 self._change(READY, "")
+            if self._gate_ended:
+                # While it started, after it had proved that it had one.
+                self._tell_of_gate()
             if not self._is_reading:
                 self._is_reading = True
                 self._start(lambda: self._hear_client(self._obey))

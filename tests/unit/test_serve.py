@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from aisb.domain.frames import Frame, encode
+from aisb.domain.frames import Frame, Reader, encode
 
 # A start that never ends by itself; one that takes in no signal for a while, as a gate's does.
 START = """
@@ -61,7 +62,7 @@ except AisbError as error:
 # A sandbox that is there, and goes when its client has gone.
 READY = """
 import os, sys, threading
-from aisb.domain.frames import Frame, encode
+from aisb.domain.frames import Frame, Reader, encode
 from aisb.effects.serve import Service
 from aisb.effects.session import session_at
 from aisb.effects.supervise import Outcome
@@ -137,3 +138,22 @@ def test_what_a_client_has_said_before_it_left_is_heard_to_its_end(last: bytes, 
     answer = json.loads(said[8:])["error"]["code"] if said else None
 
     assert (hello, ended, answer, errors) == ("hello", code, error, b"")
+
+
+def test_a_gate_that_ends_while_its_sandbox_starts_is_told_once_that_is_there() -> None:
+    """Nobody would know otherwise that what `hello` says of the network is no longer so."""
+    text = READY.replace("os.write(", "service.gate_has_ended('it has ended')\nos.write(", 1)
+    with subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as serve:
+        assert serve.stdout
+        assert serve.stdin
+        frames = Reader()
+        said: list[Frame] = []
+        while len(said) < 2 and (data := os.read(serve.stdout.fileno(), 4096)):
+            said += frames.feed(data)
+            if [frame.header["method"] for frame in said] == ["hello"]:
+                serve.stdin.close()
+        serve.stdin.close()
+        serve.wait(20)
+
+    assert [frame.header["method"] for frame in said] == ["hello", "gate"]
+    assert said[1].header["params"] == {"state": "ended", "message": "it has ended"}
