@@ -209,7 +209,8 @@ class Ledger:
 
     def _verdict_on(self, line: LogLine, host: str, port: int, passage: Passage) -> Verdict:
         """What was decided in the helper, found again: squid hands its reason on and no more of it."""
-        if line.method == "CONNECT":
+        if line.method == "CONNECT" or line.is_cut:
+            # Of a path that is not all there no rule is named.
             verdict = self.engine.judge(host, port)
         else:
             scheme = "https" if passage.is_opened else "http"

@@ -12,6 +12,8 @@ from aisb.domain.rules import Failure, Reason
 from gate.identity import run_of
 
 _FIELDS = 16
+# squid's configuration cuts a path here; aisb/render/gate_files.py renders the same number.
+LONGEST_PATH = 5600
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
 # squid has encoded the path once more for its line, the percent sign too.
 _ENCODED = re.compile("%([0-9A-F]{2})")
@@ -26,7 +28,11 @@ AGREED = "ok"
 
 
 class LogLine(NamedTuple):
-    """One request as squid saw it. `reason` is empty for what squid let through, `failed` for what reached its host."""
+    """
+    One request as squid saw it. `reason` is empty for what squid let through, `failed` for what reached its host.
+
+    `is_cut`: its path is longer than this.
+    """
 
     run: str
     connection: int
@@ -41,6 +47,7 @@ class LogLine(NamedTuple):
     bytes_out: int
     bytes_in: int
     seconds: float
+    is_cut: bool = False
 
 
 def parse_line(line: bytes, *, proxied: bool = False) -> LogLine | None:
@@ -77,6 +84,7 @@ def parse_line(line: bytes, *, proxied: bool = False) -> LogLine | None:
         bytes_out=int(sent),
         bytes_in=int(got),
         seconds=int(spent) / 1000,
+        is_cut=len(path) >= LONGEST_PATH,
     )
 
 

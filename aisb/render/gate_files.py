@@ -96,6 +96,19 @@ class Ports(NamedTuple):
     log: int = 3132
 
 
+class LogWidths(NamedTuple):
+    """
+    The most that squid's log line holds of what a client may make long, encoded as it stands there.
+
+    All of it and the rest of a line have to fit in squid's 8191 bytes. gate/squid_log.py holds the same width of a
+    path, and a test compares them.
+    """
+
+    host: int = 800
+    path: int = 5600
+    sni: int = 800
+
+
 class SquidView(NamedTuple):
     """What squid.conf.j2 sees."""
 
@@ -124,6 +137,7 @@ class SquidView(NamedTuple):
     helper: str = HELPER
     descriptors: int = DESCRIPTORS
     silence_hours: int = SILENCE_HOURS
+    log_widths: LogWidths = LogWidths()
 
 
 class UnreachedView(NamedTuple):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aisb.domain.rules import BELOW, EXACT, TREE, WEB_PORTS, NameEntry
+from gate.proof import hello
 from gate.turns import AT_A_TIME, UNSEEN_A_SECOND
 from tests.tools.gate_box import ZONE, GateBox, World, wait_for
 from tests.tools.gate_client import (
@@ -409,6 +410,28 @@ def test_a_hello_that_does_not_name_the_host_of_the_tunnel_is_cut(
     ]
 
 
+@pytest.mark.parametrize("length", [200, 3000, 60000])
+def test_a_hello_with_a_name_of_any_length_is_cut_and_on_record_as_that(
+    path: str, gate: GateBox, world: World, length: int
+) -> None:
+    """squid cuts its log lines at 8 kB, and what counts in them comes last: such a hello was on record as allowed."""
+    assert through_tunnel(path, "cdn.test:443", long_hello("~" * length)).data == b""
+    assert https(path, "cdn.test:443", "cdn.test").status == 200
+
+    assert {address for address, _, kind in world.arrived() if kind == "request"} == {"203.0.113.12"}
+    assert sorted(record(gate, path, "host", "decision", "reason", lines=2)) == [
+        ("cdn.test", "allow", ""),
+        ("cdn.test", "deny", "bad-request"),
+    ]
+
+
+def long_hello(name: str) -> bytes:
+    """A hello in as many records as it takes."""
+    whole = hello(name, b"x")[5:]
+    pieces = [whole[begin : begin + 16384] for begin in range(0, len(whole), 16384)]
+    return b"".join(b"\x16\x03\x01" + len(piece).to_bytes(2, "big") + piece for piece in pieces)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -509,6 +532,25 @@ def test_each_request_of_a_kept_connection_is_judged(path: str, gate: GateBox, w
     assert record(gate, path, "method", "path", "decision", "reason", "rule", lines=2) == [
         ("GET", "/1", "allow", "", NAMES[0].text()),
         ("GET", "/2", "deny", reason, ""),
+    ]
+
+
+@pytest.mark.parametrize("target", ["/" + "~" * 2900, "/" + "a" * 8000, "/~" * 2100, "/" + "%7e" * 1700])
+def test_a_request_with_a_path_of_any_length_is_on_record(path: str, gate: GateBox, target: str) -> None:
+    """squid encodes a path for its log line and cuts that at 8 kB: such a line said nothing, and others went with it."""
+    with connected(path) as client:
+        client.sendall(get("http://allowed.test/1"))
+        assert listen(client, until=b"203.0.113.10\n").status == 200
+        client.sendall(get(f"http://allowed.test{target}"))
+        assert listen(client, until=b"203.0.113.10\n").status == 200
+        client.sendall(get(f"http://evil.test{target}"))
+        assert listen(client, until=b"ask the user.\n").status == 403
+
+    shown = target[:1024]
+    assert record(gate, path, "host", "path", "decision", "reason", "rule", lines=3) == [
+        ("allowed.test", "/1", "allow", "", NAMES[0].text()),
+        ("allowed.test", shown, "allow", "", NAMES[0].text()),
+        ("evil.test", shown, "deny", "not-listed", ""),
     ]
 
 

@@ -141,14 +141,16 @@ def test_a_denial_ends_what_it_hits_and_nothing_else(gate: GateBox, world: World
     assert https(one, "api.allowed.test:443", "api.allowed.test", "/other").status == 403
 
 
-def test_a_denied_request_that_lasts_is_cut_whichever_it_is_of_its_connection(gate: GateBox) -> None:
+@pytest.mark.parametrize("first", ["/", "/" + "~" * 2900])
+def test_a_denied_request_that_lasts_is_cut_whichever_it_is_of_its_connection(gate: GateBox, first: str) -> None:
     """The bridge sees the first request of a connection only; a later one to another host is no way to stay."""
     path = gate.open(ONE)
     told(gate, "allow", "evil.test")
     with connected(path) as client:
-        client.sendall(get("http://evil.test/"))
+        client.sendall(get(f"http://evil.test{first}"))
         assert listen(client, until=b"203.0.113.11\n").status == 200
-        client.sendall(get("http://allowed.test/slow"))
+        client.sendall(get("http://allowed.test/slow/9"))
+        assert listen(client, until=b"\r\n\r\n").status == 200
 
         assert told(gate, "deny", "allowed.test") == {"ok": True, "closed": 1}
 

@@ -14,11 +14,15 @@ from aisb.render.gate_files import (
     LAST_EPHEMERAL_PORT,
     PRIVATE_V4,
     PRIVATE_V6,
+    LogWidths,
     Ports,
     allowlist,
     squid_conf,
 )
-from gate import ports
+from gate import ports, squid_log
+
+# `logfilePrintf` of squid 5 and 6 has 8192 bytes for it.
+SQUIDS_LONGEST_LINE = 8191
 
 
 def lines_of(*names: NameEntry) -> list[str]:
@@ -94,6 +98,14 @@ def test_the_programs_in_the_gate_use_the_rendered_ports() -> None:
 
     assert here == Ports()._asdict()
     assert not any(FIRST_EPHEMERAL_PORT <= port <= LAST_EPHEMERAL_PORT for port in here.values())
+
+
+def test_a_log_line_is_shorter_than_what_squid_cuts_it_to() -> None:
+    """What a client makes long is held to a width, and the rest of a line is a few hundred bytes."""
+    widths = LogWidths()
+
+    assert sum(widths) + 800 < SQUIDS_LONGEST_LINE
+    assert widths.path == squid_log.LONGEST_PATH
 
 
 def test_the_helpers_command_line_holds_nothing_that_squid_reads_in_its_own_way() -> None:

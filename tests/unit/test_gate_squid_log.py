@@ -6,7 +6,7 @@ import pytest
 
 from aisb.render.gate_files import UNREACHED as UNREACHED_PAGES
 from gate.identity import proxy_header, run_of
-from gate.squid_log import UNREACHED, LogLine, parse_line
+from gate.squid_log import LONGEST_PATH, UNREACHED, LogLine, parse_line
 
 
 def line_of(text: str) -> LogLine | None:
@@ -102,6 +102,15 @@ def expected(**changes: object) -> LogLine:
 )  # fmt: skip
 def test_what_squid_says_about_a_request(text: str, line: LogLine) -> None:
     assert line_of(text) == line
+
+
+def test_a_path_that_is_not_all_there_is_known_as_that() -> None:
+    """squid cuts it at this width, in the middle of an encoded byte too."""
+    fits, cut = "/" + "%7E" * 1866, "/" + "%7E" * 1866 + "%"
+    lines = [line_of(f"GET allowed.test 80 {path} 200 TCP_MISS - - - ok 81 276 3") for path in (fits, cut)]
+
+    assert [len(fits), len(cut)] == [LONGEST_PATH - 1, LONGEST_PATH]
+    assert lines == [expected(path="/" + "~" * 1866), expected(path="/" + "~" * 1866 + "%", is_cut=True)]
 
 
 @pytest.mark.parametrize(
