@@ -21,7 +21,7 @@ from gate.loop import READ, WRITE, receive
 from gate.pump import Farewell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from gate.loop import Loop
 
@@ -39,12 +39,41 @@ _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConn
 _ALERT = b"\x15\x03\x01\x00\x02\x02\x28"
 
 
+class Arrivals:
+    """
+    Which of the nonces that somebody waits for have arrived.
+
+    A sandbox gets to the place where they arrive as well: of its own words nothing is kept.
+    """
+
+    def __init__(self) -> None:
+        self._awaited: set[bytes] = set()
+        self._arrived: set[bytes] = set()
+
+    def await_all(self, nonces: Iterable[bytes]) -> None:
+        """Keep these in mind."""
+        self._awaited.update(nonces)
+
+    def note(self, nonce: bytes) -> None:
+        """This one has arrived."""
+        if nonce in self._awaited:
+            self._arrived.add(nonce)
+
+    def take(self, nonces: Iterable[bytes]) -> list[bool]:
+        """Which of these have arrived, in their order; nobody waits for them any more."""
+        wanted = list(nonces)
+        found = [nonce in self._arrived for nonce in wanted]
+        self._awaited.difference_update(wanted)
+        self._arrived.difference_update(wanted)
+        return found
+
+
 class ProbeListener:
-    """What `ok.aisb.internal` leads to: says ok, and remembers what it was asked with."""
+    """What `ok.aisb.internal` leads to: says ok, and remembers the questions that somebody waits for."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self.seen: set[bytes] = set()
+        self.arrivals = Arrivals()
         for port in (ports.PROBE, ports.PROBE_TLS):
             take_in(loop, listen_on_loopback(port), self._on_client)
 
@@ -60,13 +89,8 @@ class ProbeListener:
         if not data:
             client.close()
             return
-        self._remember(data)
+        self.arrivals.note(nonce_in(data))
         Farewell(self._loop, client, _ALERT if data[:1] == b"\x16" else _OK, lambda: None)
-
-    def _remember(self, data: bytes) -> None:
-        if len(self.seen) > 1000:
-            self.seen.clear()
-        self.seen.add(nonce_in(data))
 
 
 def nonce_in(data: bytes) -> bytes:
@@ -165,11 +189,12 @@ class Proof:
         make: Callable[[list[bytes]], list[Trial]] = trials,
     ) -> None:
         self._loop = loop
-        self._listener = listener
+        self._arrivals = listener.arrivals
         self._then = then
         nonces = [os.urandom(_NONCE_BYTES) for _ in range(_TRIALS)]
         self._questions = [_Question(loop, trial, self._on_answer) for trial in make(nonces)]
         self._nonces = nonces[: len(self._questions)]
+        self._arrivals.await_all(self._nonces)
         self._timer = loop.after(seconds, self._finish)
 
     def _on_answer(self) -> None:
@@ -181,8 +206,8 @@ class Proof:
         for question in self._questions:
             question.close()
         wrong = (
-            _fault(question, nonce in self._listener.seen)
-            for question, nonce in zip(self._questions, self._nonces, strict=True)
+            _fault(question, has_arrived)
+            for question, has_arrived in zip(self._questions, self._arrivals.take(self._nonces), strict=True)
         )
         self._then(next((sentence for sentence in wrong if sentence), ""))
 

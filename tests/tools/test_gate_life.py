@@ -16,10 +16,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aisb.domain.egress import EgressPolicy
-from aisb.domain.rules import TREE, NameEntry
+from aisb.domain.rules import PROBE_NAME, TREE, NameEntry
 from aisb.render.gate_files import squid_conf
 from tests.tools.gate_box import CAPABILITIES, GateBox, World, poll, wait_for
-from tests.tools.gate_client import UNVERIFIED, connect, connected, get, get_and_close, https, listen, say, tunnel
+from tests.tools.gate_client import (
+    UNVERIFIED,
+    Flood,
+    connect,
+    connected,
+    get,
+    get_and_close,
+    https,
+    listen,
+    say,
+    tunnel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +120,19 @@ def test_status_puts_squid_to_the_proof_and_names_the_runs(shared: GateBox) -> N
     assert answer == {"ok": True, "proved": True, "runs": ["00000a0a", "00000b0b"]}
     for run in ("00000b0b", "00000a0a"):
         assert shared.ask({"op": "close", "run": run}) == {"ok": True, "allowed": 0, "denied": 0}
+
+
+def test_a_run_that_asks_at_the_same_place_spoils_no_proof(shared: GateBox) -> None:
+    """A thousand words of a sandbox made the gate forget that its own had arrived."""
+    path = shared.open("00000d0d")
+    with contextlib.ExitStack() as stack:
+        for flood in range(16):
+            words = [get(f"http://{PROBE_NAME}/{flood * 2000 + number:032x}") for number in range(2000)]
+            stack.enter_context(Flood(path, b"".join(words), 1))
+        answers = [shared.ask({"op": "status"}).get("proved") for _ in range(60)]
+
+    assert set(answers) == {True}
+    assert shared.ask({"op": "close", "run": "00000d0d"})["ok"] is True
 
 
 def test_a_squid_that_is_stopped_is_seen_and_one_that_goes_on_is_good_again(shared: GateBox) -> None:
