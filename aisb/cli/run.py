@@ -413,7 +413,9 @@ def _run_with_images(
             raise
     say("an image was removed since the last run: looking at both again")
     forget_images(shop.directories.cache, plan)
-    need_plan(question, shop)
+    # Where the records have changed meanwhile they are others by now.
+    now = need_plan(question, shop)
+    plan = plan._replace(sandbox_image=now.sandbox_image, gate_image=now.gate_image, gate_key=now.gate_key)
     return run_job(job, plan, shop.runner, on_ready, tell)
 
 

@@ -29,7 +29,7 @@ from aisb.domain.upstream import parse_upstream
 from aisb.effects.build import BuildRequest, build_images
 from aisb.effects.image_inputs import known_inputs, read_inputs
 from aisb.effects.pins import read_base_pin, read_node_pin
-from aisb.effects.plan import Plan, images_noted
+from aisb.effects.plan import Plan, fingerprint, images_noted
 from aisb.effects.registries import recorded_registries, registries_of
 from aisb.effects.situation import find_seccomp, spec_of
 from aisb.errors import Unavailable, UsageError
@@ -131,6 +131,13 @@ def need_images(question: Question, shop: Workshop) -> ImageNames:
     if known and images_noted(shop.directories.cache, image_names(known)):
         return image_names(known)
     return build_images(request, shop)
+
+
+def is_of_now(plan: Plan, question: Question, cache: str) -> bool:
+    """Whether the records and the programs are still those that a plan was made from."""
+    known = known_inputs(cache, spec_of(question))
+    images = (plan.sandbox_image, plan.gate_image)
+    return known is not None and image_names(known) == images and fingerprint() == question.programs
 
 
 def compose(policy: Policy, question: Question, images: ImageNames, seccomp: str) -> Plan:

@@ -300,17 +300,18 @@ def need_plan(question: Question, shop: Workshop) -> Plan:
     cache = shop.directories.cache
     _keep_fresh(question, shop)
     plan = find_plan(cache, _pinned(question, cache))
-    if plan is None:
-        from aisb.effects.make_plan import make_plan
+    if plan is not None and images_noted(cache, images_of(plan)):
+        return plan
+    from aisb.effects.make_plan import is_of_now, make_plan, need_images
 
+    # Where the records have changed since it was found, what is there now belongs to another plan.
+    if plan is None or not set(images_of(plan)) <= set(need_images(question, shop)):
         plan = make_plan(question, shop)
-        keep_plan(cache, _pinned(question, cache), plan)
-        note_images(cache, images_of(plan))
-    if not images_noted(cache, images_of(plan)):
-        from aisb.effects.make_plan import need_images
-
-        need_images(question, shop)
-        note_images(cache, images_of(plan))
+        pinned = _pinned(question, cache)
+        # Kept under records, or programs, that it was not made from, it would answer every later run.
+        if is_of_now(plan, question, cache) and pinned == _pinned(question, cache):
+            keep_plan(cache, pinned, plan)
+    note_images(cache, images_of(plan))
     return plan
 
 
