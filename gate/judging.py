@@ -46,6 +46,8 @@ _NONE = "-"
 _NO_SECRETS = Injector()
 _TLS_PORT = 443
 _LONGEST_LINE = 1 << 20
+# More than a gate ever has at once.
+_MOST_RUNS = 256
 # Each byte as it stands in a token.
 _ESCAPED = tuple(b"%c" % byte if chr(byte).isalnum() and byte < 128 else b"%%%02X" % byte for byte in range(256))
 
@@ -94,6 +96,8 @@ class Engines:
             self._common = Engine.from_json(file.read())
         self._base = base
         self._words: dict[str, _Words] = {}
+        # As each run began.
+        self._own: dict[str, Engine] = {}
 
     def injector(self) -> Injector:
         """What puts the secrets of the policy into requests. Raises OSError or ValueError where they cannot be had."""
@@ -106,7 +110,7 @@ class Engines:
             status = os.stat(f"{self._base}/r/{run}/live.json")
         except FileNotFoundError:
             self._words.pop(run, None)
-            return self._common
+            return self._begun(run)
         file = status.st_ino, status.st_mtime_ns, status.st_size
         words = self._words.get(run)
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -117,7 +121,14 @@ class Engines:
     def _read(self, run: str, file: tuple[int, int, int], now: float) -> _Words:
         with open(f"{self._base}/r/{run}/live.json", encoding="utf-8") as opened:
             entries = alive(read_live(opened.read()), now)
-        return _Words(file, next_end(entries), self._common.with_live(entries))
+        return _Words(file, next_end(entries), self._begun(run).with_live(entries))
+
+    def _begun(self, run: str) -> Engine:
+        if run not in self._own:
+            if len(self._own) >= _MOST_RUNS:
+                self._own.clear()
+            self._own[run] = self._common.apart()
+        return self._own[run]
 
 
 def answer(engine_of: Callable[[str], Engine], line: bytes, injector: Injector = _NO_SECRETS) -> bytes:

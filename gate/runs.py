@@ -212,7 +212,8 @@ class Runs:
             if self.certificate:
                 write_whole(f"{self._base}/r/{run}/s/{CERTIFICATE_NAME}", self.certificate)
             directory = f"{self._base}/r/{run}"
-            self._runs[run] = Run(self._loop, directory, run, self._engine, self._squid, self._has_room)
+            engine = self._engine.apart()
+            self._runs[run] = Run(self._loop, directory, run, engine, self._squid, self._has_room)
 
     def hold(self) -> None:
         """Pass nothing on in any run until `go_on`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # built into CPython, not in the stubs; `signal` costs 9 ms
 import re
 import warnings
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.paths import form_fault, readings, without_query
@@ -97,6 +98,14 @@ class HostRules:
         # How often one took too long, and the shortest path with which.
         self._times = 0
         self._shortest = 0
+
+    def apart(self) -> HostRules:
+        """The same rules for somebody else: what takes too long with the paths of one is nothing to the other."""
+        if not self._may_last:
+            return self
+        other = copy(self)
+        other._times = other._shortest = 0
+        return other
 
     def judge(self, method: str, target: str) -> Verdict:
         """

@@ -108,6 +108,13 @@ class Engine:
         """The engine for a policy in its canonical JSON. Raises ValueError for anything else."""
         return cls(*read_policy(text))
 
+    def apart(self) -> Engine:
+        """The engine of one of the runs that share this policy, at whose cost no other run's requests are judged."""
+        others = {host: own for host, rules in self._rules.items() if (own := rules.apart()) is not rules}
+        changed = copy(self)
+        changed._rules = self._rules | others if others else self._rules
+        return changed
+
     def with_live(self, entries: Iterable[LiveEntry]) -> Engine:
         """The engine of a run whose user has said this meanwhile. This one stays as it is: others judge by it."""
         changed = copy(self)

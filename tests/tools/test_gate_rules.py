@@ -139,6 +139,9 @@ def test_a_path_made_for_a_rule_is_refused_and_ends_nothing(world: World, system
 
         assert [(answer.status, b"takes too long" in answer.data) for answer in heard] == [(403, True)] * 5
         assert [way(path, said("GET", "/ab", "Connection: close")).status for path in (one, other)] == [200, 200]
+        # As long as what took one run too long.
+        long = f"/{'a' * 80}b"
+        assert [way(path, said("GET", long, "Connection: close")).status for path in (one, other)] == [403, 200]
         assert "the gate ends" not in gate.log()
 
 

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from aisb.domain.http_rules import HostPolicy, HostRules, Rule, parse_rule
+from aisb.domain.rules import Engine, honest_request
 from aisb.domain.verdict import Reason, Verdict
 
 EVERYTHING = Rule("ALLOW", "*", "/.*")
@@ -166,6 +167,18 @@ def test_an_expression_that_takes_too_long_refuses_and_lets_others_be_judged(pat
     assert time.process_time() - began < 5
     assert {(verdict.allowed, verdict.reason) for verdict in found[:-2]} == {(False, Reason.LIMIT)}
     assert [(verdict.allowed, verdict.reason) for verdict in found[-2:]] == [(True, ""), (False, Reason.PATH)]
+
+
+def test_what_takes_too_long_for_one_run_is_judged_for_another() -> None:
+    common = Engine(rules=[HostPolicy("a.test", (Rule("ALLOW", "GET", "/(a+)+b"),))])
+    one, other = common.apart(), common.apart()
+    slow, long = f"/{'a' * 60}c", f"/{'a' * 80}b"
+
+    verdicts = [one.judge_request(honest_request("GET", "http", "a.test", 80, path)) for path in (*[slow] * 3, long)]
+
+    assert {verdict.reason for verdict in verdicts} == {Reason.LIMIT}
+    assert other.judge_request(honest_request("GET", "http", "a.test", 80, long)).allowed
+    assert not one.with_live([]).judge_request(honest_request("GET", "http", "a.test", 80, long)).allowed
 
 
 def test_where_nobody_can_be_woken_it_is_judged_all_the_same() -> None:
