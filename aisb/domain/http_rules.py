@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # built into CPython, not in the stubs; `signal` costs 9 ms
 import re
+import time
 import warnings
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +33,12 @@ _NO_SLASH_FIRST = re.compile(r"\^?[A-Za-z0-9_~%@:=&!,'\"-](?![*?{])")
 # Of the processor's time. An expression that may match in many ways takes longer than anybody lives to find that it
 # does not; paths are the agent's, and who judges them judges everybody's.
 _JUDGE_SECONDS = 0.05
-_MOST_TIMES = 3
+# What takes less, of many rules somewhat more, is no trouble to anybody; of what takes longer so much may come at once,
+# and then as much as this part of the time that passes.
+_UNNOTICED_SECONDS = 0.005
+_UNNOTICED_A_RULE = 0.00002
+_MOST_SECONDS = 2.5 * _JUDGE_SECONDS
+_PART = 0.01
 _TOO_LONG = "an expression of the policy takes too long with a path as long as this one"
 # What takes no time: at most one part that may be there or not or several times, and no group whose ways multiply.
 _QUICK = re.compile(r"[^*+?{(]*(?:[*+?{][^*+?{(]*)?")
@@ -95,8 +101,9 @@ class HostRules:
         self._rules = policy.rules
         self._expressions = [re.compile(rule.path) for rule in policy.rules]
         self._may_last = not all(_QUICK.fullmatch(rule.path) for rule in policy.rules)
-        # How often one took too long, and the shortest path with which.
-        self._times = 0
+        # What has lately been spent on paths that took long, until when that is counted, and the shortest of them.
+        self._spent = 0.0
+        self._counted = 0.0
         self._shortest = 0
 
     def apart(self) -> HostRules:
@@ -104,27 +111,43 @@ class HostRules:
         if not self._may_last:
             return self
         other = copy(self)
-        other._times = other._shortest = 0
+        other._spent = other._counted = 0.0
+        other._shortest = 0
         return other
 
     def judge(self, method: str, target: str) -> Verdict:
         """
         Whether a request with this method and this path (a query is cut off) is allowed.
 
-        One whose path takes too long to compare is not; where that has happened a few times, none as long as the
-        shortest of those is compared any more.
+        One whose path takes too long to compare is not; and where much time went into such paths lately, none as long
+        as the shortest of those is compared for a while.
         """
         length = len(target)
-        if self._times >= _MOST_TIMES and length >= self._shortest:
-            return Verdict(allowed=False, reason=Reason.LIMIT, detail=_TOO_LONG)
         if not self._may_last:
             return self._judge(method, target)
-        try:
-            return _in_time(lambda: self._judge(method, target))
-        except _TookTooLongError:
-            self._times += 1
-            self._shortest = min(self._shortest or length, length)
+        if self._lately() >= _MOST_SECONDS and length >= self._shortest:
             return Verdict(allowed=False, reason=Reason.LIMIT, detail=_TOO_LONG)
+        began = time.process_time()
+        try:
+            verdict = _in_time(lambda: self._judge(method, target))
+        except _TookTooLongError:
+            self._charge(_JUDGE_SECONDS, length)
+            return Verdict(allowed=False, reason=Reason.LIMIT, detail=_TOO_LONG)
+        self._charge(time.process_time() - began, length)
+        return verdict
+
+    def _lately(self) -> float:
+        now = time.monotonic()
+        self._spent = max(0.0, self._spent - _PART * (now - self._counted))
+        self._counted = now
+        return self._spent
+
+    def _charge(self, seconds: float, length: int) -> None:
+        is_unnoticed = seconds < min(_UNNOTICED_SECONDS + len(self._rules) * _UNNOTICED_A_RULE, _JUDGE_SECONDS)
+        if is_unnoticed:
+            return
+        self._shortest = min(self._shortest, length) if self._spent else length
+        self._spent += seconds
 
     def _judge(self, method: str, target: str) -> Verdict:
         path = without_query(target)
