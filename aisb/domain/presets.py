@@ -74,7 +74,7 @@ def parse_registries(text: str) -> Registries:
         found = {str(name): tuple(map(str, entries)) for name, entries in json.loads(text).items()}
         for entry in (entry for entries in found.values() for entry in entries):
             _need_registry(parse_entry(entry))
-    except (ValueError, AttributeError, TypeError, UsageError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError, UsageError) as error:
         raise Unavailable(
             "what the image says of its registries cannot be read", hint="build it again: aisb build"
         ) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import selectors
 import shlex
 import signal
@@ -36,6 +37,10 @@ PASSED_ON = (
 # Python ignores the first two, and a program that we start would inherit that. Some callers (tmux) have us ignore the
 # last one: podman in the background would be told then that its terminal is broken, and never read a key.
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN)
+# Of what a program says, and of one line of it: what runs in somebody else's image may say more than fits anywhere.
+LARGEST_OUTPUT = 64 * 1024 * 1024
+LONGEST_LINE = 64 * 1024
+_PIECE = 65536
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -88,7 +93,9 @@ def closed_environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 class SystemRunner:
-    """Runs commands for real."""
+    """Runs commands for real. One that says more than `largest` bytes is ended."""
+
+    largest = LARGEST_OUTPUT
 
     def announce(self, argv: tuple[str, ...]) -> None:
         """See `Runner.announce`."""
@@ -96,23 +103,24 @@ class SystemRunner:
     def run(self, command: Command) -> Finished:
         """See `Runner.run`."""
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 command.argv,
-                input=command.input,
-                stdin=subprocess.DEVNULL if command.input is None else None,
-                capture_output=True,
+                stdin=subprocess.DEVNULL if command.input is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=closed_environment(command.environment),
                 pass_fds=command.pass_fds,
-                timeout=command.timeout_seconds,
                 cwd=command.cwd,
                 start_new_session=command.new_session,
-                check=False,
             )
         except FileNotFoundError as error:
             raise _not_found(command) from error
-        except subprocess.TimeoutExpired as error:
-            raise _too_slow(command) from error
-        return Finished(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        with process:
+            try:
+                return _heard(process, command, self.largest)
+            except BaseException:
+                process.kill()
+                raise
 
     def stream(self, command: Command, on_line: Callable[[str], None], on_tick: Callable[[], None]) -> int:
         """See `Runner.stream`."""
@@ -141,6 +149,48 @@ class SystemRunner:
                     process.terminate()
 
 
+def _heard(process: subprocess.Popen[bytes], command: Command, largest: int) -> Finished:
+    """How a program ended that was told its input. Raises CommandError where it says too much or takes too long."""
+    deadline = time.monotonic() + command.timeout_seconds
+    said: dict[object, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+    left = memoryview(command.input or b"")
+    with selectors.DefaultSelector() as selector:
+        for pipe in (process.stdout, process.stderr, process.stdin):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(deadline - time.monotonic())
+            if not ready and time.monotonic() >= deadline:
+                raise _too_slow(command)
+            for key, _ in ready:
+                if key.fileobj is process.stdin:
+                    left = left[_written(key.fd, left) :]
+                    is_over = not left
+                else:
+                    data = os.read(key.fd, _PIECE)
+                    said[key.fileobj] += data
+                    is_over = not data
+                if is_over:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()  # type: ignore[union-attr]  # a pipe, never a bare number
+            if sum(map(len, said.values())) > largest:
+                raise CommandError(f"{command.as_shell()} said more than {largest} bytes")
+    try:
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise _too_slow(command) from error
+    return Finished(code, *(bytes(text) for text in said.values()))
+
+
+def _written(pipe: int, data: memoryview) -> int:
+    """How much the pipe took; all of it where nobody reads there any more."""
+    try:
+        # So much a pipe takes at once that has room at all (pipe(7), PIPE_BUF).
+        return os.write(pipe, data[: select.PIPE_BUF])
+    except BrokenPipeError:
+        return len(data)
+
+
 def _pump(source: int, on_line: Callable[[str], None], on_tick: Callable[[], None], deadline: float) -> None:
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -153,6 +203,8 @@ def _pump(source: int, on_line: Callable[[str], None], on_tick: Callable[[], Non
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
+            if len(rest) > LONGEST_LINE:
+                lines, rest = [*lines, rest], b""
             for line in lines:
                 on_line(line.decode("utf-8", "replace"))
     if rest:

@@ -138,7 +138,17 @@ def test_every_entry_of_a_service_is_one_exact_name_with_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "[]", '{"npm": 1}', '{"npm": ["*"]}', '{"npm": ["a.test accept"]}', '{"npm": ["0.0.0.0/0"]}']
+    "text",
+    [
+        "",
+        "x",
+        "[]",
+        "[" * 100_000,
+        '{"npm": 1}',
+        '{"npm": ["*"]}',
+        '{"npm": ["a.test accept"]}',
+        '{"npm": ["0.0.0.0/0"]}',
+    ],
 )
 def test_what_an_image_says_goes_through_the_same_door(text: str) -> None:
     """A base image of somebody else's may hold anything."""

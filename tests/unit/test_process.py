@@ -1,0 +1,64 @@
+"""Programs that are run to their end: what they are told, what they say, and how much of it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aisb.effects.process import LONGEST_LINE, Command, Finished, SystemRunner
+from aisb.errors import CommandError
+
+MANY = "x" * 300_000
+
+
+def shell(script: str, **fields: object) -> Command:
+    return Command(("/bin/sh", "-c", script), 10)._replace(**fields)  # type: ignore[arg-type]  # each case names fields
+
+
+@pytest.mark.parametrize(
+    ("command", "finished"),
+    [
+        (shell("echo out; echo err >&2; exit 3"), Finished(3, b"out\n", b"err\n")),
+        (shell("cat; pwd", input=b"in\0put\n", cwd="/usr"), Finished(0, b"in\0put\n/usr\n")),
+        (shell("cat"), Finished(0)),
+        (shell("cat", input=b""), Finished(0)),
+        (shell("exec 0<&-; sleep 0.1; echo deaf", input=MANY.encode()), Finished(0, b"deaf\n")),
+        (shell("tee /dev/stderr", input=MANY.encode()), Finished(0, MANY.encode(), MANY.encode())),
+        (shell("kill -s TERM $$"), Finished(-15)),
+        (shell("exec >&- 2>&-; sleep 0.1; exit 4"), Finished(4)),
+    ],
+)
+def test_a_program_is_told_its_input_and_heard_to_the_end(command: Command, finished: Finished) -> None:
+    assert SystemRunner().run(command) == finished
+
+
+@pytest.mark.parametrize("script", ["sleep 60", "exec >&- 2>&-; exec sleep 60", "while :; do echo x; done"])
+def test_one_that_takes_too_long_is_ended(script: str) -> None:
+    with pytest.raises(CommandError, match=r"took longer than 0\.3 s"):
+        SystemRunner().run(shell(f"exec sh -c '{script}'", timeout_seconds=0.3))
+
+
+@pytest.mark.parametrize("where", ["", ">&2"])
+def test_one_that_says_more_than_anybody_has_room_for_is_ended(where: str) -> None:
+    """Such as the python of somebody else's image, which is asked what its tools are configured to use."""
+    runner = SystemRunner()
+    runner.largest = 100_000
+    with pytest.raises(CommandError, match="said more than 100000 bytes"):
+        runner.run(shell(f"exec yes {where}"))
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(CommandError, match="was not found"):
+        SystemRunner().run(Command(("/no/such/program",), 10))
+
+
+def test_a_line_without_an_end_comes_in_pieces() -> None:
+    """A step of a build in somebody else's image may never end one."""
+    program = f"print('a'); print('b' * {10 * LONGEST_LINE}); print('c')"
+    lines: list[str] = []
+
+    code = SystemRunner().stream(Command((sys.executable, "-c", program), 20), lines.append, lambda: None)
+
+    assert (code, lines[0], lines[-1], "".join(lines[1:-1])) == (0, "a", "c", "b" * 10 * LONGEST_LINE)
+    assert max(map(len, lines)) <= 2 * LONGEST_LINE
