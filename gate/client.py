@@ -99,8 +99,10 @@ class Client:
         return True
 
     def _is_allowed_still(self, request: Request, number: int) -> bool:
-        # On one that carries whole URLs each request may be for another host, and squid alone sees the later ones.
-        is_known = request.is_tunnel or self._ledger.is_at_its_first(number)
+        # On one that carries whole URLs each request may be for another host, and squid alone sees the later ones. It
+        # says of each that it is done; whoever has said more meanwhile, and no body, may be at another one by now.
+        has_said_more = not request.has_body and bool(self._data or self._socket.taken)
+        is_known = request.is_tunnel or (self._ledger.is_at_its_first(number) and not has_said_more)
         return is_known and self._engine.judge(request.host, request.port).allowed
 
     def refuse_at_once(self) -> None:

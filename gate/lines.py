@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from gate.loop import Loop
 
 
+# squid drops lines of its log that nobody fetches: as much as has come is taken before anything else goes on.
+_READS_A_TURN = 4
+
+
 class Lines:
     """Owns the socket: closed at its end, at an error, and at a line that is too long."""
 
@@ -42,9 +46,13 @@ class Lines:
             self._socket.close()
 
     def _on_event(self, _events: int) -> None:
-        data = receive(self._socket, self._longest)
-        if data is None:
-            return
+        for _ in range(_READS_A_TURN):
+            data = receive(self._socket, self._longest) if self._socket.fileno() >= 0 else None
+            if data is None:
+                return
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._on_line(line)

@@ -5,7 +5,6 @@ inside a tunnel that the bridge had let begin.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from aisb.domain.rules import Failure, Reason
@@ -15,8 +14,6 @@ _FIELDS = 16
 # squid's configuration cuts a path here; aisb/render/gate_files.py renders the same number.
 LONGEST_PATH = 5600
 _REASONS = frozenset(value for name, value in vars(Reason).items() if name.isupper())
-# squid has encoded the path once more for its line, the percent sign too.
-_ENCODED = re.compile("%([0-9A-F]{2})")
 # squid's names of what goes wrong with a host; the pages of aisb/render/gate_files.py, and a test compares them.
 UNREACHED = frozenset({
     "ERR_CANNOT_FORWARD", "ERR_CONNECT_FAIL", "ERR_DNS_FAIL", "ERR_INVALID_RESP", "ERR_READ_ERROR", "ERR_READ_TIMEOUT",
@@ -76,7 +73,7 @@ def parse_line(line: bytes, *, proxied: bool = False) -> LogLine | None:
         method=method,
         host=bare(with_brackets(host)),
         port=int(port or 0),
-        path=_ENCODED.sub(_decoded, path.partition("?")[0]),
+        path=path.partition("?")[0],
         reason=reason,
         named=sni if reason == Reason.NAME_MISMATCH else "",
         failed=failed,
@@ -96,10 +93,6 @@ def with_brackets(text: str) -> str:
 def bare(host: str) -> str:
     """A host as the engine takes it: an IPv6 address out of its brackets."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
-
-
-def _decoded(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16))
 
 
 def _has_failed(method: str, status: str, outcome: str, error: str) -> bool:

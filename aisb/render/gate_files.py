@@ -98,7 +98,7 @@ class Ports(NamedTuple):
 
 class LogWidths(NamedTuple):
     """
-    The most that squid's log line holds of what a client may make long, encoded as it stands there.
+    The most that squid's log line holds of what a client may make long, as it stands there.
 
     All of it and the rest of a line have to fit in squid's 8191 bytes. gate/squid_log.py holds the same width of a
     path, and a test compares them.

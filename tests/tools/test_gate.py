@@ -359,6 +359,22 @@ def test_what_is_always_refused_on_a_kept_connection_waits_for_its_turn_too(
     assert statistics.median(seconds[4:]) < 0.5
 
 
+def test_a_run_that_asks_for_long_paths_without_end_costs_no_other_run_its_record(path: str, gate: GateBox) -> None:
+    """squid drops lines of its log where nobody fetches them fast enough, and these were the longest to read."""
+    flooding = gate.open("0000f00d")
+    words = get(f"http://evil.test/{'~' * 1800}")
+    with Flood(flooding, words, 80, first=get("http://allowed.test/1")):
+        for _ in range(8):
+            with connected(path, 30) as client:
+                for number in range(5):
+                    client.sendall(get(f"http://allowed.test/{number}"))
+                    assert listen(client, until=b"203.0.113.10\n", seconds=30).status == 200
+
+    paths = [path for (path,) in record(gate, path, "path", lines=40)]
+    assert sorted(paths) == sorted([f"/{number}" for number in range(5)] * 8)
+    assert "dropping" not in gate.log()
+
+
 def test_of_a_run_that_asks_hundreds_of_things_at_once_few_begin_while_another_asks(
     path: str, gate: GateBox, world: World
 ) -> None:
