@@ -2,7 +2,7 @@
 Strict YAML, in which everything is text and nothing has a second meaning.
 
 Only the tree of nodes is read: a scalar is the text that stands there, whatever YAML would make of it. What
-could stand for something else (anchors, aliases, tags, directives, a second document) is refused.
+could stand for something else (anchors, aliases, tags, directives, escapes, a second document) is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DEEPEST = 8
+# Of what a backslash may stand before in double quotes, this is itself and nothing else.
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ITSELF = '\\"/'
 # A text as it was meant, behind one of the characters that begin something else.
 _PLAIN = re.compile(r"[@`*%][^,\]}\"\\]*")
 
@@ -55,13 +58,17 @@ class YamlReader:
         refused = self._refusal_of
         depth = documents = 0
 
+        def escaped(event: yaml.Event) -> UsageError | None:
+            fault = _fault_of_escapes(text, event)
+            return self.refused(event, fault, "the text itself") if fault else None
+
         class Checked(yaml.SafeLoader):
             def get_event(self) -> yaml.Event:
                 nonlocal depth, documents
                 event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 documents += isinstance(event, yaml.DocumentStartEvent)
-                if fault := refused(event, depth, documents):
+                if fault := refused(event, depth, documents) or escaped(event):
                     raise fault
                 return event
 
@@ -141,6 +148,17 @@ def _in_quotes(text: str, error: yaml.YAMLError) -> str:
         word = _PLAIN.match(lines[mark.line], mark.column)
         if word:
             return f'put it in quotes: "{word[0].rstrip()[:300]}"'
+    return ""
+
+
+def _fault_of_escapes(text: str, event: yaml.Event) -> str:
+    """What a name says by its numbers, or over several lines, is not what a person reads."""
+    if not isinstance(event, yaml.ScalarEvent) or event.style != '"' or not event.start_mark or not event.end_mark:
+        return ""
+    for escape in _ESCAPE.finditer(text[event.start_mark.index : event.end_mark.index]):
+        if escape[1] not in _ITSELF:
+            shown = f"\\{escape[1]}" if escape[1].isprintable() else "a backslash at the end of a line"
+            return f"{shown} stands for something else"
     return ""
 
 

@@ -140,6 +140,10 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_nearest_right_form(
         ("allow: !!python/object:os.system [a.test]", 1, "there is a tag"),
         ("allow: [!!str a.test]", 1, "there is a tag"),
         ("allow: [! a.test]", 1, "there is a tag"),
+        (r'allow: ["\x65vil.test"]', 1, r"\x stands for something else"),
+        ('allow:\n- a.test\n- "\\u0065vil.test"', 3, r"\u stands for something else"),
+        ('allow: ["good.test\\\n  .evil.test"]', 1, "a backslash at the end of a line stands for something else"),
+        (r'{"\x61llow": [a.test]}', 1, r"\x stands for something else"),
         ("%YAML 1.1\n---\nallow: [a.test]", 1, "there is a directive"),
         ("%TAG ! tag:x,2000:\n---\nallow: [a.test]", 1, "there is a directive"),
         ("allow: [a.test]\n---\nallow: [b.test]", 2, "a second document begins here"),
@@ -151,6 +155,12 @@ def test_an_unknown_key_is_an_error_with_its_line_and_the_nearest_right_form(
 def test_what_could_stand_for_something_else_is_refused(text: str, line: int, why: str) -> None:
     """(C02)"""
     assert refusal(text)[0] == f"{NAME}:{line}: {why}"
+
+
+def test_in_double_quotes_a_backslash_and_a_quote_are_written_with_one() -> None:
+    text = rule(r"""{action: ALLOW, path: "\/a\\.b\"", method: GET}""")
+
+    assert parse_policy_file(text.encode(), NAME).hosts[0].rules[0].rule.path == r'''/a\.b"'''
 
 
 def test_a_bomb_of_aliases_does_not_go_off() -> None:
