@@ -157,6 +157,26 @@ def test_a_denied_request_that_lasts_is_cut_whichever_it_is_of_its_connection(ga
         assert listen(client, seconds=5).is_closed
 
 
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_where_squid_has_told_nothing_yet_a_connection_on_which_more_was_said_is_cut(
+    world: World, system: str, is_heard: bool
+) -> None:
+    """squid's word for it that a request is done may come late; without a look at what was said since, it stays."""
+    late = ("gate/ledger.py", "        passage.lines += 1\n", "")
+    deaf = ("gate/client.py", "bool(self._data or self._socket.taken)", "False")
+    with GateBox(world, POLICY, system=system, replaced=(late,) if is_heard else (late, deaf)) as gate:
+        assert gate.ready == "ready", gate.log()
+        path = gate.open(ONE)
+        told(gate, "allow", "evil.test")
+        with connected(path) as client:
+            client.sendall(get("http://evil.test/"))
+            assert listen(client, until=b"203.0.113.11\n").status == 200
+            client.sendall(get("http://allowed.test/slow/9"))
+            assert listen(client, until=b"\r\n\r\n").status == 200
+
+            assert told(gate, "deny", "allowed.test") == {"ok": True, "closed": int(is_heard)}
+
+
 def test_a_time_ends_by_itself(gate: GateBox) -> None:
     path = gate.open(ONE)
     assert told(gate, "allow", "evil.test", seconds=4) == {"ok": True}
