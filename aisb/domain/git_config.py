@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?$", re.DOTALL)
+_BLANKS = " \t\r\n"
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
@@ -55,7 +56,8 @@ def parse_git_config(text: str) -> tuple[Setting, ...]:
 def _settings(text: str) -> Iterator[Setting]:
     section = ""
     for line in _whole_lines(text):
-        text, start, last = line.strip(), 0, None
+        # Of what is blank elsewhere, only this is to git: the rest is part of a name.
+        text, start, last = line.lstrip().rstrip(_BLANKS), 0, None
         # A line may hold very many; the last one counts, and what is before it is not copied for each.
         while header := _HEADER.match(text, start):
             last, start = header, header.end()
@@ -93,7 +95,7 @@ def _after(line: str, *, is_quoted: bool) -> tuple[bool, bool]:
 def _value(text: str) -> str:
     """The value without quotes, comment and blanks around it."""
     kept, is_quoted, end = [], False, 0
-    letters = iter(text.strip())
+    letters = iter(text.strip(_BLANKS))
     for letter in letters:
         if letter == "\\":
             following = next(letters, "")

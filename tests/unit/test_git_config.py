@@ -70,6 +70,14 @@ def test_what_looks_like_a_comment_within_quotes_is_continued() -> None:
     assert parse_git_config('[a]\nb = "# \\\n\\"; \\\nc = d" e\n') == (Setting("a.b", '# "; c = d e'),)
 
 
+def test_what_is_blank_elsewhere_is_part_of_a_value() -> None:
+    """git names the directory with it, and there is another one without."""
+    assert parse_git_config("[a]\r\n\tb = own\x0b\r\n c=\xa0d\x85 \n") == (
+        Setting("a.b", "own\x0b"),
+        Setting("a.c", "\xa0d\x85"),
+    )
+
+
 def test_of_very_many_sections_in_a_line_the_last_one_counts() -> None:
     assert parse_git_config("[a]" * 300_000 + ' [b "C"] x = y') == (Setting("b.C.x", "y"),)
 
