@@ -12,11 +12,11 @@ from aisb.domain.git_config import parse_git_config, runs_something
 from aisb.domain.protected import DIRECTORY, parents_of
 from aisb.effects.shield import same, watched_at
 from aisb.effects.state import make_private, write_whole
-from aisb.effects.survey import stamp_of, survey
+from aisb.effects.survey import stamps_of, survey, survey_of_git
 from aisb.effects.tree import FILE, LINK, Tree, is_directory, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from aisb.effects.shield import Shield, Watched
     from aisb.effects.survey import Survey
@@ -64,10 +64,11 @@ def _look_again(root: str, before: Survey, watched: set[str]) -> _Look:
     """Nothing where the directory cannot be looked at any more."""
     try:
         with Tree(root) as tree:
-            now = survey(tree)
+            now = survey_of_git(tree) if before.is_git else survey(tree)
             new = [path for path in now.repositories if path not in before.repositories]
             repositories = tuple(_new_repository(tree, path) for path in new)
-            runnable = now.runnable | _stamps(tree, before.runnable.keys() - now.runnable.keys())
+            # Of what was looked at, though no survey would, too: paths that somebody asked not to protect.
+            runnable = now.runnable | stamps_of(tree, before.runnable.keys() - now.runnable.keys())
     except OSError:
         return _Look()
     differences = ((f"{root}/{path}", what) for path, what in _differences(before.runnable, runnable))
@@ -85,11 +86,6 @@ def _look_again(root: str, before: Survey, watched: set[str]) -> _Look:
 def _in(project: str, path: str) -> str:
     """From the project on what is in it, and whole what is not."""
     return "" if path == project else path.removeprefix(f"{project}/") if project else path
-
-
-def _stamps(tree: Tree, paths: Iterable[str]) -> dict[str, str]:
-    """Of what was looked at, though no survey would: paths that somebody asked not to protect."""
-    return {path: stamp for path in paths if (stamp := stamp_of(tree, path))}
 
 
 def _differences(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -58,17 +58,29 @@ def module_directories(tree: Tree, repositories: Iterable[str]) -> tuple[list[st
 
     False where there was more than is looked at.
     """
-    pending = [f"{entry}/modules" for entry in repositories if os.path.basename(entry) == ".git"]
+    pending = [(entry, True) for entry in repositories if os.path.basename(entry) in (".git", "")]
     found: list[str] = []
     looked_at = 0
     while pending and looked_at < _MOST_MODULES:
-        directory = pending.pop()
-        for path in (f"{directory}/{entry.name}" for entry in tree.entries(directory) if entry.kind == DIRECTORY):
+        directory, is_git = pending.pop()
+        if is_git:
+            # Each worktree has its own.
+            worktrees = directories_in(tree, os.path.join(directory, "worktrees"))
+            looked_at += len(worktrees)
+            pending += [(os.path.join(place, "modules"), False) for place in (directory, *worktrees)]
+            continue
+        for path in directories_in(tree, directory):
             looked_at += 1
             is_one = tree.status(f"{path}/HEAD") is not None
             found += [path] if is_one else []
-            pending += [f"{path}/modules"] if is_one else [path] if len(path) < _LONGEST else []
+            pending += [(path, is_one)] if is_one or len(path) < _LONGEST else []
     return found, looked_at < _MOST_MODULES
+
+
+def directories_in(tree: Tree, directory: str) -> list[str]:
+    """The directories in one of the tree, by their paths."""
+    found = (entry.name for entry in tree.entries(directory) if entry.kind == DIRECTORY)
+    return [os.path.join(directory, name) for name in found]
 
 
 def _git_directory(tree: Tree, entry: str) -> str | None:

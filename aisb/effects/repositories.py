@@ -15,6 +15,7 @@ from aisb.domain.protected import (
     below,
     included_in,
     named_in,
+    parents_of,
     plain,
     relative_to,
 )
@@ -49,7 +50,10 @@ class Repositories:
     def __init__(self, tree: Tree, home: str) -> None:
         self._tree = tree
         self._home = home
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, str]] = set()
+        self._read: dict[str, tuple[Setting, ...]] = {}
+        self._real: dict[str, str] = {}
+        self._tops: dict[str, None] = {}
         self._known: set[str] = set()
         self._directories = 0
         self._looked_into = 0
@@ -73,12 +77,14 @@ class Repositories:
             yield from self.of_git_directory(entry, self._absolute(entry.rpartition("/")[0]))
         else:
             yield Protected(entry, FILE)
+            top = self._absolute(entry.rpartition("/")[0])
             place = named_git_directory(self._tree, entry)
             if place and is_directory(self._tree.status(place)):
-                yield from self.of_git_directory(place, self._absolute(entry.rpartition("/")[0]))
+                yield from self.of_git_directory(place, top)
             elif place:
                 # One that is made there is obeyed by then, and no file named `.git` is new.
                 yield Protected(f"{place}/HEAD", FILE)
+            yield from self._of_work_tree(self._directories_for(top, self._tree.text(entry)), top)
 
     def of_git_directory(self, directory: str, top: str) -> Iterator[Protected]:
         """The paths of a git directory, whose work tree is at `top`, of its modules and of its worktrees."""
@@ -90,30 +96,58 @@ class Repositories:
             self.left_out.append(directory)
             return
         yield from below(directory, OF_A_GIT_DIRECTORY)
-        for name in ("config", "config.worktree"):
-            yield from self._named(self._absolute(_join(directory, name)), top)
-        yield from self._of_worktrees(_join(directory, "worktrees"), top)
+        for place in dict.fromkeys((top, self._top_of_module(directory, top))):
+            yield from self._of_work_tree([self._absolute(directory)], place)
+        yield from self._of_worktrees(directory, top)
         yield from self._of_modules(_join(directory, "modules"), top)
+
+    def _of_work_tree(self, directories: Iterable[str], top: str) -> Iterator[Protected]:
+        """What a work tree has git run in it, by the configuration in these directories, wherever they are."""
+        self._tops[top] = None
+        for directory in directories:
+            for name in ("config", "config.worktree"):
+                yield from self._named(f"{directory}/{name}", top)
 
     def of_user(self, files: Iterable[str], top: str) -> list[Protected]:
         """What the user's own configuration names in this tree, and its files where they lie in it themselves."""
         own = (relative_to(os.path.realpath(path), self._tree.path) for path in files)
         named = (item for path in files for item in self._named(path, top))
-        return [*(Protected(path, FILE) for path in own if path), *named]
+        # Relative paths mean each repository's own. What is not there yet is watched for in the first alone.
+        others = [place for place in self._tops if place != top]
+        inner = (item for place in others for path in files for item in self._named(path, place, is_there=True))
+        return [*(Protected(path, FILE) for path in own if path), *named, *inner]
 
     def of_enclosing(self) -> Iterator[Protected]:
         """What repositories that begin above the tree have the host run in it."""
         top = os.path.dirname(self._tree.path)
         while top != "/":
-            for directory in _git_directories_of(top):
-                for name in ("config", "config.worktree"):
-                    yield from self._named(f"{directory}/{name}", top)
+            place = f"{top}/.git"
+            directories = [place] if os.path.isdir(place) else self._directories_for(top, _text_outside(place))
+            for path in (f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")):
+                yield from self._named(path, top)
             top = os.path.dirname(top)
 
     def _of_worktrees(self, directory: str, top: str) -> Iterator[Protected]:
-        for path in self._directories_in(directory):
+        """Each of them obeys the configuration of all, in which relative paths mean its own."""
+        for path in self._directories_in(_join(directory, "worktrees")):
             yield from below(path, OF_A_WORKTREE)
-            yield from self._named(self._absolute(f"{path}/config.worktree"), top)
+            own = self._top_of_worktree(path) or top
+            if own != top and (place := self._place(f"{own}/.git")):
+                yield Protected(place, FILE)
+            yield from self._of_work_tree([self._absolute(path), self._absolute(directory)], own)
+            yield from self._of_modules(f"{path}/modules", own)
+
+    def _top_of_worktree(self, directory: str) -> str:
+        """As it says itself, "" where it does not."""
+        named = self._tree.text(f"{directory}/gitdir").rstrip("\r\n")
+        return os.path.dirname(plain(os.path.join(self._absolute(directory), named))) if named else ""
+
+    def _directories_for(self, top: str, pointer: str) -> list[str]:
+        """The git directory that a file `.git` in a work tree names, and the one that has the rest; none of another."""
+        if not pointer.startswith(_POINTER):
+            return []
+        own = plain(os.path.join(top, pointer.removeprefix(_POINTER).rstrip("\r\n")))
+        return [own, plain(os.path.join(own, self._text(f"{own}/commondir")[0].rstrip("\r\n")))]
 
     def _of_modules(self, directory: str, top: str) -> Iterator[Protected]:
         """A module's name may have slashes, and be of several directories."""
@@ -144,17 +178,23 @@ class Repositories:
         found = [setting.value for setting in settings if setting.name == "core.worktree"]
         return plain(os.path.join(self._absolute(directory), found[-1])) if found else top
 
-    def _named(self, file: str, top: str) -> Iterator[Protected]:
-        """What a configuration file names in this tree, and what the files name that it includes."""
+    def _named(self, file: str, top: str, *, is_there: bool = False) -> Iterator[Protected]:
+        """
+        What a configuration file names in this tree, and what the files name that it includes.
+
+        With `is_there` no file that is not there.
+        """
         pending = [file]
         while pending:
             path = pending.pop()
-            if path in self._seen:
+            if (path, top) in self._seen:
                 continue
-            self._seen.add(path)
+            self._seen.add((path, top))
             settings = self._settings(path)
             pending += included_in(settings, file=path, home=self._home)
             for item in self._named_by(settings, path, top):
+                if is_there and item.kind == FILE and self._tree.status(item.path) is None:
+                    continue
                 self._named_paths += 1
                 if self._named_paths > _MOST_NAMED:
                     self.left_out.append(relative_to(path, self._tree.path) or path)
@@ -163,31 +203,52 @@ class Repositories:
 
     def _named_by(self, settings: tuple[Setting, ...], file: str, top: str) -> Iterator[Protected]:
         for item in named_in(settings, file=file, top=top, home=self._home):
-            if place := relative_to(item.path, self._tree.path):
+            if place := self._place(item.path):
                 yield Protected(place, item.kind)
         for name in dict.fromkeys(program_names(settings)):
-            place = relative_to(f"{top}/{name}", self._tree.path)
+            place = self._place(f"{top}/{name}")
             if place and is_file(self._tree.status(place)):
                 yield Protected(place, FILE)
 
     def _settings(self, path: str) -> tuple[Setting, ...]:
-        place = relative_to(path, self._tree.path)
-        behind = self._tree.leads_to(place) if place else ""
-        text = _text_in(self._tree, behind) if place else _text_outside(path)
-        self._bytes += len(text)
-        status = self._tree.status(behind) if behind else None
+        """Of a file, read once whatever it is asked for."""
+        if path not in self._read:
+            text, is_large = self._text(path)
+            self._bytes += len(text)
+            is_large = is_large or self._bytes > _MOST_BYTES
+            if is_large:
+                self.left_out.append(self._place(path) or path)
+            self._read[path] = () if is_large else parse_git_config(text)
+        return self._read[path]
+
+    def _text(self, path: str) -> tuple[str, bool]:
+        """A file's text, "" where there is none, and whether it is too large."""
+        place = self._place(path)
+        if not place:
+            return _text_outside(path), False
+        behind = self._tree.leads_to(place)
+        status = self._tree.status(behind)
         is_large = status is not None and is_file(status) and status.st_size > _LARGEST_CONFIG
-        if self._bytes > _MOST_BYTES or is_large:
-            self.left_out.append(place or path)
-            return ()
-        return parse_git_config(text)
+        return _text_in(self._tree, behind), is_large
+
+    def _place(self, path: str) -> str:
+        """From the tree on; also by links that lead there, as a home or `~/src` may be one. "" outside."""
+        if place := relative_to(path, self._tree.path):
+            return place
+        for above in (*parents_of(path), path):
+            if above not in self._real:
+                self._real[above] = os.path.realpath(above or "/")
+            inner = relative_to(self._real[above], self._tree.path)
+            if inner or self._real[above] == self._tree.path:
+                return _join(inner, relative_to(path, above))
+        return ""
 
     def _absolute(self, path: str) -> str:
         return f"{self._tree.path}/{path}" if path else self._tree.path
 
 
 def _join(directory: str, name: str) -> str:
-    return f"{directory}/{name}" if directory else name
+    return f"{directory}/{name}" if directory and name else directory or name
 
 
 def named_git_directory(tree: Tree, entry: str) -> str | None:
@@ -198,18 +259,6 @@ def named_git_directory(tree: Tree, entry: str) -> str | None:
     named = text.removeprefix(_POINTER).rstrip("\r\n")
     place = named if named.startswith("/") else f"{tree.path}/{os.path.dirname(entry)}/{named}"
     return relative_to(plain(place), tree.path) or None
-
-
-def _git_directories_of(top: str) -> list[str]:
-    """Where git finds the configuration of a work tree where no agent writes; none of what is no work tree."""
-    place = f"{top}/.git"
-    if os.path.isdir(place):
-        return [place]
-    text = _text_outside(place)
-    if not text.startswith(_POINTER):
-        return []
-    own = os.path.join(top, text.removeprefix(_POINTER).rstrip("\r\n"))
-    return [own, os.path.join(own, _text_outside(f"{own}/commondir").rstrip("\r\n"))]
 
 
 def _text_in(tree: Tree, path: str) -> str:

@@ -22,7 +22,7 @@ from aisb.domain.protected import (
     without,
 )
 from aisb.effects.repositories import Repositories
-from aisb.effects.survey import NOTHING_SEEN, Survey, stamp_of, survey
+from aisb.effects.survey import NOTHING_SEEN, Survey, stamp_of, survey, survey_of_git
 from aisb.effects.tree import DIRECTORY as _DIRECTORY
 from aisb.effects.tree import Tree, file_system_of, is_closed, is_directory, is_file
 from aisb.errors import Unprotected
@@ -108,14 +108,14 @@ def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield
     if wishes.has_config:
         own = f"{target}/config"
         covers = tuple(cover._replace(shown=GIT_CONFIG) if cover.target == own else cover for cover in covers)
-    found = _with_left_open(tree, wishes, seen)
+    # Of a repository whose work tree is the project nothing else is to be found than what is git's.
+    found = survey_of_git(tree) if wishes.work_tree else _with_left_open(tree, wishes, seen)
     return Shield(
         covers=covers,
         masks=tuple(_masks(tree, target, masked, {cover.target: cover.read_only for cover in covers})),
         watched=tuple(watched(tree, item) for item in protected),
         survey=found,
-        # Of a repository whose work tree is the project there is nothing else to look for.
-        surveys=() if wishes.work_tree else ((tree.path, found),),
+        surveys=((tree.path, found),),
         bare=tuple(path for path in wished if path not in masked),
         in_vain=tuple(_in_vain(tree, wishes, seen)),
         unmatched=tuple(_unmatched(tree, wishes, seen)),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.host_files import DIRECTORIES, OF_A_REPOSITORY, OF_AN_ENVIRONMENT, is_of_tools, may_be_run
 from aisb.domain.masks import is_environment_file, may_be_key
 from aisb.domain.protected import of_other_repository
-from aisb.effects.linked import linked_repositories, module_directories
+from aisb.effects.linked import directories_in, linked_repositories, module_directories
 from aisb.effects.tree import DIRECTORY, FILE, MOST_NAMES, OTHER, Entry, is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from aisb.effects.tree import Tree
 
@@ -31,7 +32,7 @@ class Survey(NamedTuple):
     What was found, each by its path from the project on.
 
     `paths` is everything in the levels that count, `runnable` has for each file what changes when the file does.
-    Where there was more than the bound, `is_whole` is False.
+    Where there was more than the bound, `is_whole` is False. `is_git` says that the directory is one of git's alone.
     """
 
     repositories: tuple[str, ...]
@@ -41,6 +42,7 @@ class Survey(NamedTuple):
     paths: tuple[str, ...]
     runnable: dict[str, str]
     is_whole: bool
+    is_git: bool = False
 
 
 NOTHING_SEEN = Survey((), (), (), (), (), {}, is_whole=True)
@@ -126,9 +128,16 @@ def survey(tree: Tree) -> Survey:
         keys=tuple(path for path, name in names if may_be_key(name)),
         sockets=tuple(path for path in walk.others if _is_socket(tree, path)),
         paths=tuple(walk.paths),
-        runnable=_stamps(walk, runnable),
+        runnable=_stamps(walk, runnable, [*linked, *modules]),
         is_whole=walk.left > 0 and are_all and are_all_modules,
     )
+
+
+def survey_of_git(tree: Tree) -> Survey:
+    """Of a directory of git's own, which has its work tree elsewhere."""
+    modules, is_whole = module_directories(tree, [""])
+    runnable = stamps_of(tree, islice(_of_repositories(tree, ["", *modules]), _MOST_STAMPS))
+    return Survey((*modules,), (), (), (), (), runnable, is_whole, is_git=True)
 
 
 def _is_socket(tree: Tree, path: str) -> bool:
@@ -136,7 +145,19 @@ def _is_socket(tree: Tree, path: str) -> bool:
     return status is not None and stat.S_ISSOCK(status.st_mode)
 
 
-def _stamps(walk: _Walk, paths: list[str]) -> dict[str, str]:
+def _of_repositories(tree: Tree, repositories: list[str]) -> Iterator[str]:
+    for place in repositories:
+        worktrees = directories_in(tree, f"{place}/worktrees" if place else "worktrees")
+        for directory in (place, *worktrees):
+            yield from (f"{directory}/{name}" if directory else name for name in OF_A_REPOSITORY)
+
+
+def stamps_of(tree: Tree, paths: Iterable[str]) -> dict[str, str]:
+    """For each file that is there what changes when it does."""
+    return {path: stamp for path in paths if (stamp := stamp_of(tree, path))}
+
+
+def _stamps(walk: _Walk, paths: list[str], repositories: list[str]) -> dict[str, str]:
     own = [f"{place}/{name}" if place else name for place in walk.environments for name in OF_AN_ENVIRONMENT]
     below = [path for path in walk.directories if "/" in path and is_of_tools(path)]
     inner = [f"{path}/.bin" for path in walk.directories if path.endswith("/node_modules")]
@@ -144,10 +165,8 @@ def _stamps(walk: _Walk, paths: list[str]) -> dict[str, str]:
     for directory in dict.fromkeys((*DIRECTORIES, *below, *inner, *own)):
         found |= dict.fromkeys(_files_in(walk.tree, directory, depth=2))
     found |= dict.fromkeys(item.path for path in walk.directories for item in of_other_repository(path))
-    for place in walk.repositories:
-        found |= dict.fromkeys(f"{place}/{name}" if place else name for name in OF_A_REPOSITORY)
-    stamps = ((path, stamp_of(walk.tree, path)) for path in list(found)[:_MOST_STAMPS])
-    return {path: stamp for path, stamp in stamps if stamp}
+    found |= dict.fromkeys(islice(_of_repositories(walk.tree, repositories), _MOST_STAMPS))
+    return stamps_of(walk.tree, list(found)[:_MOST_STAMPS])
 
 
 def _files_in(tree: Tree, directory: str, depth: int) -> Iterator[str]:

@@ -411,6 +411,79 @@ def test_a_git_directory_that_is_made_where_a_file_names_one_is_told(project: Pa
     assert [changed.path for changed in report(project, before).protected] == [f"{project}/a/b/c/d/e/HEAD"]
 
 
+FILTER = '[core] hooksPath = own\n[filter "f"] clean = t/clean.sh\n'
+
+
+def test_in_each_worktree_what_the_configuration_of_all_names_is_covered(project: Path) -> None:
+    """Relative paths mean its own; it may lie deeper than anybody looks."""
+    place = ".claude/worktrees/w"
+    make(project, {".git/config": FILTER, f"{place}/.git": f"gitdir: {project}/.git/worktrees/w\n"})
+    make(project, {f"{place}/own/x": "", f"{place}/t/clean.sh": "", ".git/worktrees/w/commondir": "../..\n"})
+    make(project, {".git/worktrees/w/gitdir": f"{project}/{place}/.git\n"})
+
+    assert {f"{place}/.git ro", f"{place}/own ro", f"{place}/t/clean.sh ro"} <= set(shown(shield_of(project)))
+
+
+@pytest.mark.parametrize("commondir", ["../..\n", None], ids=["a worktree", "a submodule"])
+def test_what_a_repository_elsewhere_names_in_its_work_tree_is_covered(project: Path, commondir: str | None) -> None:
+    """Whatever the work tree is in the project, and whether or not the repository names it."""
+    own = project.parent / "r/.git/worktrees/w"
+    make(project, {"lib/.git": f"gitdir: {own}\n", "lib/own/x": "", "lib/t/clean.sh": ""})
+    make(own, {"commondir": commondir} if commondir else {})
+    make(project.parent / "r/.git" if commondir else own, {"config": FILTER})
+
+    assert {"lib/.git ro", "lib/own ro", "lib/t/clean.sh ro"} <= set(shown(shield_of(project)))
+
+
+def test_what_a_configuration_names_by_a_link_to_the_project_is_covered(project: Path) -> None:
+    """A home is one, or `~/src`: git goes there."""
+    link = project.parent / "src"
+    link.symlink_to(project.parent)
+    whole = project.parent / "config"
+    whole.symlink_to(project / "etc/whole")
+    make(project, {"etc/inc": "", "etc/whole": "", "t/clean.sh": "", "own/x": ""})
+    make(project, {".git/config": f"[core] hooksPath = {link}/p/own\n[include] path = {link}/p/etc/inc\n"})
+    with (project / ".git/config").open("a") as config:
+        config.write(f'path = {whole}\n[filter "f"] clean = {link}/p/t/clean.sh')
+
+    assert {"own ro", "etc/inc ro", "etc/whole ro", "t/clean.sh ro"} <= set(shown(shield_of(project)))
+
+
+def test_the_work_tree_that_a_configuration_names_is_where_its_paths_begin(project: Path) -> None:
+    make(project, {".git/config": f"[core] worktree = ../sub\n{FILTER}", "sub/own/x": "", "sub/t/clean.sh": ""})
+
+    assert {"sub/own ro", "sub/t/clean.sh ro"} <= set(shown(shield_of(project)))
+
+
+def test_the_users_own_configuration_means_each_repository(project: Path) -> None:
+    """With its relative paths; a program that is not there is watched for in the first alone."""
+    make(project, {"lib/.git/config": "", "lib/own/x": "", "lib/t/clean.sh": "", "more/.git/config": ""})
+    make(project.parent, {".gitconfig": FILTER})
+
+    shield = shield_of(project, Wishes(home="/h", git_files=(f"{project.parent}/.gitconfig",)))
+
+    assert {"own ro", "lib/own ro", "lib/t/clean.sh ro", "more/own ro"} <= set(shown(shield))
+    assert {"t/clean.sh", "lib/t/clean.sh"} == {path for path in watched(shield, project) if path.endswith("clean.sh")}
+
+
+def test_what_a_worktree_keeps_of_submodules_is_covered_and_what_is_made_there_told(project: Path) -> None:
+    """git has their repositories there, for each worktree its own. Also where the project is that worktree."""
+    kept = ".git/worktrees/w/modules"
+    make(project, {f"{kept}/a/HEAD": "", f"{kept}/a/config": ""})
+    before = shield_of(project)
+    with Tree(str(project / ".git")) as tree:
+        elsewhere = look(tree, "/r", Wishes(home="/h", work_tree="/w"), None)
+    make(project, {f"{kept}/b/HEAD": "", f"{kept}/b/hooks/post-checkout": "", ".git/modules/c/HEAD": ""})
+    make(project, {".git/worktrees/w/rebase-merge/git-rebase-todo": "exec x"})
+
+    found, other = report(project, before), report(project, elsewhere)
+
+    assert {f"{kept}/a/config ro", f"{kept}/a/hooks ro"} <= set(shown(before))
+    assert {f"/r/{kept[5:]}/a/config", f"/r/{kept[5:]}/a/hooks"} <= {cover.target for cover in elsewhere.covers}
+    assert found.repositories == other.repositories == (NewRepository(f"{kept}/b", (), ("post-checkout",)),)
+    assert found.runnable == other.runnable == ((".git/worktrees/w/rebase-merge/git-rebase-todo", "new"),)
+
+
 def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> None:
     """Neither at the end of a way nor on it: nothing is mounted for it, made behind it, or read from there."""
     make(tmp_path / "elsewhere", {"config": "[core] hooksPath = stolen", "tasks.json": "", "x": ""})
