@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
-_KEYS = re.compile(r".*\.(pem|key)|id_.*")
+_KEYS = re.compile(r".*\.(pem|key)|id_.*", re.DOTALL | re.IGNORECASE)
 KEY_MARK = b"PRIVATE KEY"
 
 

@@ -150,8 +150,11 @@ def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
     if claim is None:
         return seen
     together = claim.seen_before(
-        {key: list(paths) for key, paths in found.items()}, lambda path: tree.status(path) is not None
+        {key: list(paths) for key, paths in found.items()},
+        lambda path: tree.status(path) is not None or any(is_closed(tree.status(way)) for way in parents_of(path)),
     )
+    # What is behind a directory that was closed meanwhile is neither gone nor to be seen.
+    _refuse_closed(tree, (way for paths in together.values() for path in paths for way in parents_of(path)))
     there = {key: tuple(path for path in paths if tree.status(path)) for key, paths in together.items()}
     return seen._replace(
         repositories=tuple(dict.fromkeys((*seen.repositories, *there["repositories"]))),

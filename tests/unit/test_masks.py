@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from aisb.effects.shield import Wishes, look
 from aisb.effects.tree import Tree
 from aisb.errors import UsageError
 from aisb.render.shield import shield_lines
+from tests.unit.test_no_permission import WITHOUT_PRIVILEGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,3 +202,52 @@ def test_what_was_masked_once_is_masked_again_however_it_is_hidden(
 
     assert "/project/z/.env" in again[0]
     assert again[1] == first[1] != []
+
+
+LOOK = """
+import sys
+from aisb.effects.placeholders import Claim
+from aisb.effects.shield import Wishes, look
+from aisb.effects.tree import Tree
+from aisb.errors import Unprotected
+state, project = sys.argv[1:]
+claim = Claim(state, project)
+claim.take()
+try:
+    with Tree(project) as tree:
+        look(tree, "/project", Wishes(), claim)
+except Unprotected as error:
+    print(error.message)
+claim.release()
+"""
+
+
+def test_what_is_behind_a_directory_that_was_closed_is_not_forgotten(project: Path, tmp_path: Path) -> None:
+    """Its agent opens it again, in the next run; nor does a crowd of other files push it out of what is remembered."""
+    words = [*WITHOUT_PRIVILEGE, sys.executable, "-c", LOOK, f"{tmp_path}-state", str(project)]
+    said = []
+
+    (project / "z").mkdir()
+    (project / "z/.env").write_text("A=1")
+    for mode, crowd in ((0o755, 0), (0o000, 310), (0o755, 0)):
+        (project / "z").chmod(mode)
+        for number in range(crowd):
+            (project / f".env.{number}").touch()
+        said.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        (project / "z").chmod(0o755)
+
+    assert said == [
+        "",
+        f"{project}/z is closed to you (its mode is 0000), so that nothing protects what is in it\n",
+        "",
+    ]
+
+
+def test_a_key_is_one_however_its_name_is_written(tmp_path: Path) -> None:
+    for name in ("SERVER.PEM", "Id_rsa", "a\nb.key"):
+        (tmp_path / name).write_text(KEY)
+    with Tree(str(tmp_path)) as tree:
+        shield = look(tree, "/project", Wishes(), None)
+
+    assert sorted(mask.target for mask in shield.masks) == ["/project/Id_rsa", "/project/SERVER.PEM"]
+    assert shield.bare == ("a\nb.key",)
