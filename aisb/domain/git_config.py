@@ -39,6 +39,7 @@ _HARMLESS = re.compile(
 )
 _NAMES_A_FILE = re.compile(r"include\.path|includeif\..*\.path|core\.attributesfile")
 _HOOKS = "core.hookspath"
+_TEMPLATE = "init.templatedir"
 
 
 class Setting(NamedTuple):
@@ -125,8 +126,8 @@ def runs_something(setting: Setting) -> bool:
 
 
 def hooks_paths(settings: tuple[Setting, ...]) -> list[str]:
-    """The directories of hooks, as they are written."""
-    return [setting.value for setting in settings if setting.name == _HOOKS and setting.value]
+    """The directories of hooks, and those that new repositories have theirs from, as they are written."""
+    return [setting.value for setting in settings if setting.name in (_HOOKS, _TEMPLATE) and setting.value]
 
 
 def include_paths(settings: tuple[Setting, ...]) -> list[str]:
@@ -152,4 +153,6 @@ def program_names(settings: tuple[Setting, ...]) -> list[str]:
 def _words(settings: tuple[Setting, ...]) -> list[str]:
     commands = (setting.value for setting in settings if _RUNS.fullmatch(setting.name) and runs_something(setting))
     words = (word for command in commands for word in re.split(r"[\s\"'`;|&()<>!=]+", command))
-    return [word for word in words if word not in ("", ".", "..") and not word.startswith("-")]
+    # A flag of one letter may have its value right behind it: `ssh -Fconfig`.
+    names = (word[2:] if re.match("-[A-Za-z]", word) else word for word in words)
+    return [name for name in names if name not in ("", ".", "..") and not name.startswith("-")]

@@ -11,7 +11,9 @@ import re
 # By name, wherever they are.
 _NAMES = frozenset(
     [
+        ".Rprofile",
         ".bazelrc",
+        ".bazelversion",
         ".bunfig.toml",
         ".clangd",
         ".coveragerc",
@@ -23,6 +25,7 @@ _NAMES = frozenset(
         ".exrc",
         ".flake8",
         ".gdbinit",
+        ".ghci",
         ".gitattributes",
         ".gitlab-ci.yml",
         ".gitmodules",
@@ -42,6 +45,7 @@ _NAMES = frozenset(
         ".nvim.lua",
         ".nvimrc",
         ".pnpmfile.cjs",
+        ".pnpmfile.mjs",
         ".pre-commit-config.yaml",
         ".pre-commit-config.yml",
         ".pylintrc",
@@ -84,6 +88,7 @@ _NAMES = frozenset(
         "Vagrantfile",
         "WORKSPACE",
         "WORKSPACE.bazel",
+        "ansible.cfg",
         "azure-pipelines.yml",
         "bitbucket-pipelines.yml",
         "build.gradle",
@@ -93,7 +98,10 @@ _NAMES = frozenset(
         "build.xml",
         "build.zig",
         "bunfig.toml",
+        "cdk.json",
         "compile_commands.json",
+        "compose.override.yaml",
+        "compose.override.yml",
         "compose.yaml",
         "compose.yml",
         "conanfile.py",
@@ -105,6 +113,8 @@ _NAMES = frozenset(
         "deno.jsonc",
         "devbox.json",
         "devenv.nix",
+        "docker-compose.override.yaml",
+        "docker-compose.override.yml",
         "docker-compose.yaml",
         "docker-compose.yml",
         "dodo.py",
@@ -136,11 +146,13 @@ _NAMES = frozenset(
         "mvnw",
         "mvnw.cmd",
         "mypy.ini",
+        "nodemon.json",
         "noxfile.py",
         "nx.json",
         "opencode.json",
         "package.json",
         "pixi.toml",
+        "pnpm-workspace.yaml",
         "pom.xml",
         "pylintrc",
         "pyproject.toml",
@@ -163,10 +175,11 @@ _NAMES = frozenset(
         "xmake.lua",
     ]
 )
-# Among them what a tool loads as a program: `.eslintrc.js`, `vite.config.ts`.
+# Among them what a tool loads as a program, or names some: `.eslintrc.js`, `.irbrc`, `vite.config.ts`.
 _PATTERNS = re.compile(
-    r".+\.pth|.+\.mk|\.lintstagedrc.*|\.pnp\..*|\..+rc\.[cm]?[jt]s|.+\.(config|conf|setup)\.[cm]?[jt]s"
-    r"|.+\.(code-workspace|sublime-project|gemspec|csproj|targets|props)"
+    r".+\.pth|.+\.mk|\.pnp\..*|\..+rc(\.[^.]+)?|.+\.(config|conf|setup)\.[cm]?[jt]s"
+    r"|.+\.(code-workspace|sublime-project|gemspec|csproj|targets|props)",
+    re.DOTALL,
 )
 # With all that is in them, wherever they are.
 DIRECTORIES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -110,7 +111,9 @@ def _keep(before: Watched, copies: str) -> str:
     """Write down what was there, and forget the oldest of such copies."""
     if before.content is None or len(before.content) > _LARGEST_KEPT:
         return ""
-    path = f"{make_private(copies)}/{quote(before.path, safe='')[-200:]}"
+    # Of a path that is no text, too; and of two that end alike each has its own.
+    name = os.fsencode(before.path)
+    path = f"{make_private(copies)}/{sha256(name).hexdigest()[:16]}-{quote(name, safe='')[-160:]}"
     try:
         write_whole(path, before.content)
     except OSError:

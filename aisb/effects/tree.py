@@ -48,7 +48,7 @@ class Tree:
 
     def __init__(self, path: str, within: int | None = None) -> None:
         self.path = path
-        self._top = os.open(path, _STEP, dir_fd=within)
+        self._top = _top(path, within)
         # Those that were of use last, the latest at the end: an agent makes more directories than a process may open.
         self._directories: dict[str, int] = {}
 
@@ -217,14 +217,26 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return FILE if entry.is_file(follow_symlinks=False) else OTHER
 
 
+def _top(path: str, within: int | None) -> int:
+    try:
+        return os.open(path, _STEP, dir_fd=within)
+    except OSError as error:
+        _refuse_own_fault(path, error)
+        raise
+
+
 def _open(name: str, flags: int, parent: int | None) -> int | None:
     try:
         return os.open(name, flags, dir_fd=parent)
     except OSError as error:
-        if error.errno in _OWN_FAULTS:
-            what = f"{name} could not be looked at: {error.strerror}"
-            raise Unavailable(what, hint="close something, or raise the limit: ulimit -n 4096") from error
+        _refuse_own_fault(name, error)
         return None
+
+
+def _refuse_own_fault(name: str, error: OSError) -> None:
+    if error.errno in _OWN_FAULTS:
+        what = f"{name} could not be looked at: {error.strerror}"
+        raise Unavailable(what, hint="close something, or raise the limit: ulimit -n 4096") from error
 
 
 def is_directory(status: os.stat_result | None) -> TypeGuard[os.stat_result]:

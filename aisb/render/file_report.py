@@ -45,7 +45,9 @@ def _protected(changed: Changed) -> str:
         return f"warning: {path} has appeared, and this machine may run what it says; to undo it: {undo}"
     what = "has changed" if changed.is_there else "is gone"
     first = f"warning: {path}, which is protected, {what} during this run, by somebody here or from inside"
-    return f"{first}; to undo it: cp {shell_word(changed.kept)} {path}" if changed.kept else f"{first}: look at it"
+    # What is there now may be a link, and is not to be written through.
+    undo = f"cp --remove-destination {shell_word(changed.kept)} {path}"
+    return f"{first}; to undo it: {undo}" if changed.kept else f"{first}: look at it"
 
 
 def _repository(found: NewRepository, project: str) -> str:

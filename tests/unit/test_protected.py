@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import subprocess
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,7 @@ from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place,
 from aisb.effects.file_report import report_of
 from aisb.effects.guard import joined
 from aisb.effects.placeholders import Claim, _key, remove_left_over
-from aisb.effects.shield import Shield, Wishes, look
+from aisb.effects.shield import Shield, Wishes, look, watched_at
 from aisb.effects.survey import survey
 from aisb.effects.tree import Tree, file_system_of
 from aisb.errors import Unavailable, Unprotected, UsageError
@@ -110,6 +111,12 @@ def test_a_project_without_git_is_left_free_for_git_init(tmp_path: Path) -> None
         ),
         pytest.param({".git/config": "[core] fsmonitor = t/x -a", "t/x": ""}, ["t rw", "t/x ro"], id="fsmonitor"),
         pytest.param({".git/config": "[filter \"f\"] clean = \"t/x\" %f", "t/x": ""}, ["t rw", "t/x ro"], id="filter"),
+        pytest.param(
+            {".git/config": "[core] sshCommand = ssh -Ft/conf -i key", "t/conf": "", "key": ""},
+            ["key ro", "t rw", "t/conf ro"],
+            id="the value of a flag",
+        ),
+        pytest.param({".git/config": "[init] templateDir = t", "t/x": ""}, ["t ro"], id="what new repositories get"),
         pytest.param(
             {".git/config": "[filter \"f\"] clean = python clean.py --x && sh -c 'y.sh'", "clean.py": "", "y.sh": ""},
             ["clean.py ro", "y.sh ro"],
@@ -253,6 +260,16 @@ def test_what_cannot_be_opened_for_want_of_descriptors_is_not_taken_for_missing(
                 tree.status(".git/config")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_is_watched_is_not_taken_for_gone_for_want_of_descriptors(project: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        with pytest.raises(Unavailable, match=r"\.git could not be looked at: Too many open files"):
+            watched_at(f"{project}/.git/config", FILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("path", [".git", ".git/modules", ".git/worktrees"])
@@ -708,12 +725,18 @@ def test_what_tools_obey_below_the_top_is_listed_too(project: Path) -> None:
     before = shield_of(project)
     paths = [
         ".git/rebase-merge/git-rebase-todo",
+        "a/.bazelversion",
         "a/.cargo/config.toml",
         "a/.claude/settings.json",
         "a/.envrc",
         "a/.eslintrc.cjs",
+        "a/.irbrc",
+        "a/.lfsconfig",
+        "a/.prettierrc.yaml",
         "a/.vscode/tasks.json",
+        "a/compose.override.yml",
         "a/node_modules/.bin/x",
+        "a/x\ny.pth",
         "bunfig.toml",
         "x.code-workspace",
     ]
@@ -830,6 +853,36 @@ def test_what_was_tried_in_vain_is_said_with_what_would_let_it() -> None:
         "something inside tried to write .git/config, which is protected; to let it: --unprotect .git/config",
         "something inside tried to write /r/.git/config, which is protected and no part of the project",
     ]
+
+
+def test_of_names_that_are_no_text_what_became_of_it_is_told_and_kept(project: Path) -> None:
+    """By a copy of its own for each, however long the way to it is. What lies there now may be a link: it is replaced."""
+    places = [os.fsdecode(b"caf\xe9"), *(f"{letter}/{'long' * 50}" for letter in "ab")]
+    make(project, {f"{place}/.git/config": f"[core]\nx = {place}\n" for place in places[1:]})
+    make(project, {f"{places[0]}/.git/config": "[core]\nx = c\n"})
+    before = shield_of(project)
+    make(project, {f"{place}/.git/config": "" for place in places})
+
+    lines = file_lines(report(project, before), str(project))
+    subprocess.run(["bash", "-c", "\n".join(line.rpartition("to undo it: ")[2] for line in lines)], check=True)
+
+    assert [line.count(", which is protected, has changed") for line in lines] == [1, 1, 1]
+    assert [(project / place / ".git/config").read_text() for place in places] == [
+        "[core]\nx = c\n",
+        *(f"[core]\nx = {place}\n" for place in places[1:]),
+    ]
+
+
+def test_what_undoes_a_change_writes_through_no_link(project: Path, tmp_path: Path) -> None:
+    before = shield_of(project)
+    (tmp_path / "mine").write_text("mine")
+    (project / ".git/config").unlink()
+    (project / ".git/config").symlink_to(tmp_path / "mine")
+
+    (line,) = file_lines(report(project, before), str(project))
+    subprocess.run(["bash", "-c", line.rpartition("to undo it: ")[2]], check=True)
+
+    assert ((tmp_path / "mine").read_text(), (project / ".git/config").read_text()) == ("mine", GIT)
 
 
 def test_the_command_that_undoes_it_does_that_alone_whatever_a_directory_is_called() -> None:
