@@ -22,6 +22,7 @@ from aisb.domain.protected import relative_to
 from aisb.domain.variables import values_in_sight, values_of
 from aisb.effects.cgroups import unenforced
 from aisb.effects.git_identity import git_identity
+from aisb.effects.home_files import led_to
 from aisb.effects.host import name_servers, need_host, need_network, need_ordinary_user, need_own_home
 from aisb.effects.host_ports import need_free_ports
 from aisb.effects.imports import need_own_imports_here
@@ -522,6 +523,7 @@ def wishes_of(request: Request, mounts: tuple[Placed, ...]) -> Wishes:
         default_masks=not request.has("no-default-masks"),
         home=os.environ.get("HOME", ""),
         git_files=(*user_git_files(os.environ), *_configs(mounts)),
+        led_to=led_to(os.environ),
     )
 
 

@@ -541,7 +541,7 @@ def _wishes_of(place: Placed, project: str, wishes: Wishes) -> Wishes:
         work_tree = Wishes(default_masks=False, home=wishes.home, work_tree=project)
         return work_tree._replace(has_config=bool(place.git.config))
     names = tuple(pattern for pattern in wishes.masks if "/" not in pattern)
-    return Wishes(masks=names, default_masks=wishes.default_masks, home=wishes.home, git_files=wishes.git_files)
+    return wishes._replace(protect=(), unprotect=(), masks=names, named_masks=())
 
 
 def _is_root(place: Placed, project: str) -> bool:

@@ -19,6 +19,7 @@ from aisb.domain.protected import (
     once,
     parents_of,
     parse_place,
+    relative_to,
     without,
 )
 from aisb.effects.repositories import Repositories
@@ -82,6 +83,8 @@ class Wishes(NamedTuple):
     default_masks: bool = True
     home: str = ""
     git_files: tuple[str, ...] = ()
+    # What links in the user's home lead to, of what is obeyed there.
+    led_to: tuple[str, ...] = ()
     # Of a git directory: where its work tree is, and whether its configuration is to be shown as another.
     work_tree: str = ""
     has_config: bool = False
@@ -184,6 +187,7 @@ def _of_project(tree: Tree, wishes: Wishes, seen: Survey, repositories: Reposito
         *repositories.of(seen.repositories),
         *repositories.of_user(wishes.git_files, tree.path),
         *repositories.of_enclosing(),
+        *(_as_it_is(tree, Protected(place, FILE)) for path in wishes.led_to if (place := relative_to(path, tree.path))),
         *(_as_it_is(tree, parse_place(item.value, item.named("protect"))) for item in wishes.protect),
     ]
 

@@ -14,7 +14,7 @@ from aisb.cli.help import run_help
 from aisb.cli.main import _asked_for_help
 from aisb.cli.output import say
 from aisb.cli.request import read_request
-from aisb.cli.run import need_gate_network
+from aisb.cli.run import need_gate_network, wishes_of
 from aisb.cli.splitter import split
 from aisb.cli.verbs import run_verb
 from aisb.domain.options import OPTIONS
@@ -529,6 +529,16 @@ def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) ->
     ]
     assert (squid.returncode, squid.stdout) == (2, b"")
     assert b"--print-squid: there is no gate with --no-gate" in squid.stderr
+
+
+def test_what_files_of_the_home_lead_to_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / ".bashrc").symlink_to("p/bashrc")
+
+    wishes = wishes_of(read_request(split(["--net", "none", "--shell"], VERBS), {}, ()), ())
+
+    assert (wishes.git_files[:1], wishes.led_to) == ((f"{tmp_path}/.gitconfig",), (f"{tmp_path}/p/bashrc",))
 
 
 def test_only_a_line_feed_of_ours_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:

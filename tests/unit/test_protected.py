@@ -16,6 +16,7 @@ from aisb.domain.layers import Setting
 from aisb.domain.protected import DIRECTORY, FILE, Protected, once, parse_place, without
 from aisb.effects.file_report import report_of
 from aisb.effects.guard import joined
+from aisb.effects.home_files import led_to
 from aisb.effects.placeholders import Claim, _key, remove_left_over
 from aisb.effects.shield import Shield, Wishes, look, watched_at
 from aisb.effects.survey import survey
@@ -398,6 +399,21 @@ def test_what_a_repository_around_the_project_names_in_it_is_covered(tmp_path: P
     make(top, {"packages/a/own/x": "", "packages/a/clean.sh": ""})
 
     assert shown(shield_of(top / "packages/a")) == [".husky ro", ".pi ro", "clean.sh ro", "own ro"]
+
+
+def test_what_the_users_own_shell_obeys_by_a_link_to_the_project_is_covered(project: Path, tmp_path: Path) -> None:
+    """Of somebody who keeps such files in a repository."""
+    home = tmp_path / "home"
+    make(project, {"bashrc": "", "vim/vimrc": "", "units/x.service": "", "ssh": "", "other": ""})
+    make(home, {".config/systemd/user/y.service": "", ".profile": ""})
+    for name, target in {".bashrc": "bashrc", ".vim": "vim", ".ssh": "gone", ".config/nvim": "nvim"}.items():
+        (home / name).symlink_to(project / target)
+    (home / ".config/systemd/user/x.service").symlink_to(project / "units/x.service")
+
+    shield = shield_of(project, Wishes(home="/h", led_to=led_to({"HOME": str(home)})))
+
+    assert set(shown(shield)) - set(PLAIN) == {"bashrc ro", "units rw", "units/x.service ro", "vim ro"}
+    assert {"gone/config", "nvim"} <= watched(shield, project)
 
 
 def test_a_git_directory_that_a_file_names_is_covered_wherever_it_is(project: Path) -> None:
