@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CHANGES = 0x0000_0008 | 0x0000_0040 | 0x0000_0080 | 0x0000_0100 | 0x0000_0200 | 0x0000_0400
 _DIRECTORY_ITSELF = 0x0100_0000 | 0x0200_0000
 _LARGEST = 65536
+_MOST_READ = 64
 # struct inotify_event, before its name.
 _EVENT = struct.Struct("iIII")
 
@@ -53,8 +54,10 @@ class Inotify:
         """The paths of which something was told since the last time; "" among them where something was missed."""
         found: set[str] = set()
         with suppress(BlockingIOError):
-            while data := os.read(self.descriptor, _LARGEST):
-                found |= set(self._paths(data))
+            for _ in range(_MOST_READ):
+                found |= set(self._paths(os.read(self.descriptor, _LARGEST)))
+            # Whoever makes it makes more while it is read.
+            found.add("")
         return found
 
     def _paths(self, data: bytes) -> Iterator[str]:

@@ -12,6 +12,7 @@ import os
 import select
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -42,6 +43,8 @@ _BY_THE_CLOCK_SECONDS = 0.2
 # What changes often is not looked at each time.
 _PAUSE_SECONDS = 0.05
 _REMOUNT_SECONDS = 10
+# Told among changes where the kernel has dropped some.
+MISSED = ""
 
 
 class Watch:
@@ -87,19 +90,22 @@ class Watch:
         with Inotify() as news:
             patience = _LOOK_SECONDS if news.is_there else _BY_THE_CLOCK_SECONDS
             self._try_to_look(news)
+            due = time.monotonic() + patience
             is_over = False
             while not is_over:
-                ready = select.select([self._stop, news.descriptor], [], [], patience)[0]
+                ready = select.select([self._stop, news.descriptor], [], [], max(0.0, due - time.monotonic()))[0]
                 is_over = self._stop in ready
-                if self._concerns(news.changed()) or not ready:
+                # What is inside may make so much news that there is always some, of nothing that is watched.
+                if self._concerns(news.changed()) or time.monotonic() >= due:
                     self._try_to_look(news)
                     is_over = is_over or bool(select.select([self._stop], [], [], _PAUSE_SECONDS)[0])
+                    due = time.monotonic() + patience
             self._concerns(news.changed())
 
     def _concerns(self, changed: set[str]) -> bool:
-        """Whether one of the changes is a change of what is watched. Notes what somebody began to write in vain."""
+        """Whether one of the changes is, or may be, of what is watched. Notes what somebody began to write in vain."""
         self.attempts |= {path for path in self._files if f"{path}.lock" in changed}
-        return any(path in self._places or os.path.dirname(path) in self._last for path in changed)
+        return MISSED in changed or any(path in self._places or os.path.dirname(path) in self._last for path in changed)
 
     def _try_to_look(self, news: Inotify) -> None:
         """Where this machine has no descriptor left for it the next time is soon."""

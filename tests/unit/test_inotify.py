@@ -5,6 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+from aisb.effects.inotify import Inotify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WITHOUT_ANY = """
@@ -32,3 +40,20 @@ def test_where_no_news_are_to_be_had_nothing_seems_to_have_come() -> None:
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (done.stdout, done.stderr) == ("False [] set()\n", "")
+
+
+def test_who_makes_news_without_an_end_does_not_keep_anybody_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is read the next time, and it is said that something was missed."""
+    monkeypatch.setattr("aisb.effects.inotify._MOST_READ", 1)
+    names = {f"{number:0200}" for number in range(400)}
+    with Inotify() as news:
+        news.watch([str(tmp_path)])
+        for name in names:
+            (tmp_path / name).touch()
+        first, *others = [news.changed() for _ in range(20)]
+
+    assert "" in first
+    assert set().union(first, *others) == {"", *(f"{tmp_path}/{name}" for name in names)}
+    assert len(first) < len(names)
