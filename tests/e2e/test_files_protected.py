@@ -134,6 +134,20 @@ sh undo; rm said told undo; ls -A; ls .git/commondir
     ]  # fmt: skip
 
 
+def test_what_became_of_files_is_on_record_where_nobody_hears_it(lab: Lab) -> None:
+    """Of a run in the background: in the list of runs, with the file that has all of it."""
+    result = lab.run(
+        f"{REPOSITORY} run=$({NET} --detach -- sh -c 'echo x >.envrc'); "
+        'until aisb ps --all --json >ps && ! grep -q \'"state": *"running"\' ps && grep -q $run ps; do sleep 0.1; done; '
+        "sed -n 's/.*may run has changed: \\([^\"]*\\).*/\\1/p' ps | xargs sed s,$PWD,.,g",
+        timeout=150,
+    )
+
+    assert result.text.splitlines() == [
+        "warning: ./.envrc has appeared, and this machine may run what it says; to undo it: rm ./.envrc"
+    ], result.errors
+
+
 def test_a_repository_that_was_made_inside_is_told_with_what_it_holds(lab: Lab) -> None:
     """`git init` works where there was none; a second one below is what a host's `git status` looks into."""
     result = lab.run(

@@ -16,7 +16,7 @@ s = Session("--net", "none", "-q")
 first = s.hello["run"]
 def kill():
     subprocess.run(["podman", "kill", "aisb-run-" + s.call("status").result["run"]], capture_output=True, check=True)
-open_then = s.begin("exec", command=["sh", "-c", "echo up; exec sleep 1000"]); open_then.wait_for(b"up")
+open_then = s.begin("exec", command=["sh", "-c", "echo x >.envrc; echo up; exec sleep 1000"]); open_then.wait_for(b"up")
 kill()
 lost = s.wait(open_then).code
 again = s.note("sandbox", lambda p: p["state"] == "ready")["hello"]
@@ -25,20 +25,21 @@ kill()
 dead = s.note("sandbox", lambda p: p["state"] == "dead")
 refused = [s.sh("touch on-host").code, s.call("writeFile", b"x", path="on-host").code, s.call("readFile", path="/etc/passwd").code]
 states = [p["state"] for name, p in s.notes if name == "sandbox"]
-report(lost=lost, other=again["run"] != first, after=after, states=states, refused=refused,
-       status=s.call("status").result["state"], there=sorted(os.listdir(".")), end=s.end(), left=left())
+status = s.call("status").result["state"]; end = s.end()
+report(lost=lost, other=again["run"] != first, after=after, states=states, refused=refused, status=status, end=end, left=left(),
+       there=sorted(os.listdir(".")), told=s.errors.count(".envrc has appeared, and this machine may run what it says"))
 """
 
 
 def test_a_sandbox_that_dies_is_started_once_more_and_then_calls_fail(lab: Lab) -> None:
-    """Each call that was open is told so; and nothing is carried out on the host instead."""
+    """Each call that was open is told so; nothing is carried out on the host instead, and what the first has left is said."""
     found = session(lab, DEATHS)
 
     assert "on-host" not in found["there"]
     assert "seen-after" in found.pop("there")
     assert found == {
         "lost": -32001, "other": True, "after": "after\n", "states": ["restarting", "ready", "dead"],
-        "refused": [-32002] * 3, "status": "dead", "end": 69, "left": [],
+        "refused": [-32002] * 3, "status": "dead", "end": 69, "left": [], "told": 1,
     }  # fmt: skip
 
 

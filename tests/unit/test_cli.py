@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.help import run_help
-from aisb.cli.main import _asked_for_help
+from aisb.cli.main import _asked_for_help, _say
 from aisb.cli.output import say
 from aisb.cli.request import read_request
 from aisb.cli.run import need_gate_network, wishes_of
@@ -529,6 +529,12 @@ def test_previews_without_a_gate_show_its_ruleset_and_no_gate(tmp_path: Path) ->
     ]
     assert (squid.returncode, squid.stdout) == (2, b"")
     assert b"--print-squid: there is no gate with --no-gate" in squid.stderr
+
+
+def test_only_a_line_feed_begins_a_line_of_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    _say(UsageError("what\x0b", hint="a\x0baisb: all is well\nb"))
+
+    assert capsys.readouterr().err == "aisb: what\\x0b\naisb:   a\\x0baisb: all is well\naisb:   b\n"
 
 
 def test_what_files_of_the_home_lead_to_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

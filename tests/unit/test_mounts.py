@@ -11,11 +11,12 @@ import pytest
 
 from aisb.domain.layers import Setting
 from aisb.domain.mounts import MountWish, check_target, default_target, parse_mount
-from aisb.domain.protected import DIRECTORY, Cover
+from aisb.domain.protected import DIRECTORY, FILE, Cover
 from aisb.effects.guard import Root
 from aisb.effects.mounts import Around, Placed, find_places, need_no_bypass, need_own_targets
-from aisb.effects.run import roots_to_guard
-from aisb.effects.shield import Wishes
+from aisb.effects.run import Job, covered_sources, roots_to_guard
+from aisb.effects.shield import Shield, Wishes
+from aisb.effects.state import Directories
 from aisb.errors import AisbError, Untrusted, UsageError
 
 if TYPE_CHECKING:
@@ -248,6 +249,35 @@ def test_what_is_covered_in_the_mount_too_is_no_other_way() -> None:
 def placed(source: str, target: str, *, read_only: bool) -> Placed:
     """A mount of which only the places count."""
     return Placed(source, source, target, read_only, "1 2", is_directory=True)
+
+
+def test_what_is_mounted_over_no_other_agent_may_be_able_to_replace() -> None:
+    """Covers, what lies around masks, the policy's directory, and the places of mounts, in the project and in others."""
+    places = (placed("/x", "/project/data", read_only=False), placed("/y", "/project/data/in", read_only=True))
+    job = Job(
+        podman="podman",
+        network="",
+        gate_network="",
+        directories=Directories("/r", "/c", "/s", "/k"),
+        project="/p",
+        policy_directory="1 2",
+        wishes=Wishes(),
+        home_volume="",
+        command=("true",),
+        environment={},
+        stdin=False,
+        terminal=False,
+        places=places,
+    )
+    shield = Shield(
+        covers=(Cover("/p/.git", "/project/.git", DIRECTORY, False, ""),),
+        masks=(
+            Cover("/p/sub", "/project/sub", DIRECTORY, False, ""),
+            Cover("/p/sub/.env", "/project/sub/.env", FILE, True, "", "nothing"),
+        ),
+    )
+
+    assert covered_sources(job, shield) == ["/p/.ai-sandbox", "/p/.git", "/p/sub", "/p/data", "/p/data/in", "/x/in"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from aisb.effects.shield import Shield, Wishes, look, watched_at
 from aisb.effects.survey import survey
 from aisb.effects.tree import Tree, file_system_of
 from aisb.errors import Unavailable, Unprotected, UsageError
-from aisb.render.file_report import file_lines
+from aisb.render.file_report import file_lines, warns
 from aisb.render.shield import shield_lines
 from tests.unit.test_git_index import index_of
 
@@ -212,6 +212,16 @@ def test_a_configuration_that_names_more_than_can_be_watched_is_refused(project:
         shield_of(project)
 
 
+def test_of_a_repository_elsewhere_no_more_is_left_out_either(project: Path) -> None:
+    many(project, ".git/modules", 500, "HEAD")
+
+    with (
+        Tree(str(project / ".git")) as tree,
+        pytest.raises(Unprotected, match=r"\.git/modules/0499: there is more of git"),
+    ):
+        look(tree, "/r", Wishes(home="/h", work_tree="/w"), None)
+
+
 def test_a_large_configuration_is_read(project: Path) -> None:
     make(project, {".git/config": '[branch "x"]\nremote = origin\n' * 40_000 + "[core] hooksPath = own", "own/x": ""})
 
@@ -311,6 +321,40 @@ def test_a_name_in_a_refusal_is_no_line_of_its_own(project: Path) -> None:
         shield_of(project)
 
     assert refused.value.message.startswith(f"{project}/a\\nall is well/.git is a symbolic link")
+
+
+def test_a_closed_directory_or_a_crowd_is_no_line_of_its_own_either(project: Path) -> None:
+    place = ".git/modules/a\nall is well"
+    make(project, {f"{place}/HEAD": "", f"{place}/modules/x": "", f"{place}/config": "#" * 4_000_001})
+    refused = []
+
+    for mode in (0o755, 0o300):
+        (project / place / "modules").chmod(mode)
+        with pytest.raises(Unprotected) as error:
+            shield_of(project)
+        refused.append(error.value.message)
+
+    (project / place / "modules").chmod(0o755)
+    shown_place = f"{project}/{place}".replace("\n", "\\n")
+    assert [message.partition(" is closed")[0].partition(": there")[0] for message in refused] == [
+        f"{shown_place}/config",
+        f"{shown_place}/modules",
+    ]
+
+
+def test_a_crowd_of_modules_that_hides_what_is_new_is_told(project: Path) -> None:
+    before = shield_of(project)
+    many(project, ".git/modules", 3000, "x")
+
+    assert report(project, before).crowded == (str(project),)
+
+
+def test_configurations_that_are_too_large_together_are_refused(project: Path) -> None:
+    for number in range(5):
+        make(project, {f"{number}/.git/config": "#" * 3_500_000})
+
+    with pytest.raises(Unprotected, match=r"4/\.git/config: there is more of git"):
+        shield_of(project)
 
 
 def test_a_directory_of_very_many_files_hides_no_repository(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -657,7 +701,7 @@ def test_what_a_new_repository_has_elsewhere_or_too_large_is_told(project: Path,
     (project / "a/.git/config").symlink_to("../evil")
     (project / "a/.git/hooks").symlink_to("../evil.d")
     (project / "b/.git/config.worktree").symlink_to("/e")
-    make(project, {"c/.git": "gitdir: ../evil" + "\n" * 1_000_000})
+    make(project, {"c/.git": "gitdir: ../evil" + "\n" * 1_000_000, "d/.git/commondir": "../evil\n"})
     watch = SimpleNamespace(attempts=set(), events=())
 
     report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
@@ -668,6 +712,7 @@ def test_what_a_new_repository_has_elsewhere_or_too_large_is_told(project: Path,
             "b/.git", ("config is too large to be looked at, or closed", "config.worktree is a link to /e"), ()
         ),
         NewRepository("c/.git", ("a file that is too large to be looked at, or closed",), ()),
+        NewRepository("d/.git", ("commondir=../evil",), ()),
     )
 
 
@@ -722,6 +767,37 @@ def test_what_is_new_in_another_writable_directory_is_told_too(project: Path, tm
     )
     assert found.runnable == (("Makefile", "new"), (f"{other}/Makefile", "new"))
     assert f"rm -rf {other}/lib/.git" in "".join(file_lines(found, str(project)))
+
+
+def test_what_an_index_has_in_a_part_of_its_own_is_told_and_that_one_is_too_large(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = shield_of(project)
+    index(project, ".git", DEEP)
+    os.rename(project / ".git/index", project / ".git/sharedindex.0")
+    make(project, {f"{DEEP}/.git/config": "[core] fsmonitor = ./evil"})
+
+    found = report(project, before)
+    monkeypatch.setattr("aisb.effects.linked._LARGEST_INDEX", 50)
+    other = report(project, before)
+
+    evil = NewRepository(f"{DEEP}/.git", ("core.fsmonitor=./evil",), ())
+    assert (found.repositories, found.crowded) == ((evil,), ())
+    assert (other.repositories, other.crowded) == ((), (str(project),))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        FileReport(protected=(Changed("a", was_there=False, is_there=True, is_directory=False, kept=""),)),
+        FileReport(repositories=(NewRepository("a", (), ("b",)),)),
+        FileReport(crowded=("a",)),
+    ],
+    ids=["protected", "a repository", "a crowd"],
+)
+def test_what_a_quiet_run_says_too(found: FileReport) -> None:
+    """And what only may be run, it does not."""
+    assert (warns(found), warns(FileReport(runnable=(("a", "new"),)))) == (True, False)
 
 
 @pytest.mark.parametrize("place", ["", "lib/"])
