@@ -181,9 +181,14 @@ def check_same(directory: str, expected: str) -> None:
 
 def check_covers(lines: str) -> None:
     """Refuse unless each protected place is what aisb looked at: a line has device, inode and path."""
-    for line in lines.splitlines():
+    for line in lines_of(lines):
         device, inode, place = line.split(" ", 2)
         check_same(place, f"{device} {inode}")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of what aisb wrote. A path may hold whatever else divides lines, a form feed for one."""
+    return text.split("\n")[:-1]
 
 
 def seed_home(home: str, places: str) -> None:
@@ -193,7 +198,7 @@ def seed_home(home: str, places: str) -> None:
     # Few hosts have any.
     from gate.seeding import Unseedable, seed
 
-    for number, place in enumerate(places.splitlines()):
+    for number, place in enumerate(lines_of(places)):
         directory, _, name = place.rpartition("/")
         try:
             state = seed(home, directory, name, read_bytes(f"{SESSION}/seed-{number}"))

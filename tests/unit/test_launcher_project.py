@@ -14,7 +14,7 @@ from aisb.effects.session import Session, close_session, open_session, this_proc
 from aisb.effects.shield import Shield, Wishes
 from aisb.effects.state import Directories
 from aisb.errors import Unprotected
-from aisb.render.argv import Mount
+from aisb.render.argv import Mount, cover_lines
 from gate import launcher
 
 if TYPE_CHECKING:
@@ -34,6 +34,22 @@ def test_a_directory_that_took_its_place_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(launcher.Refused, match="replaced while the sandbox started"):
         launcher.check_same(str(project), expected)
+
+
+def test_each_place_is_compared_whatever_divides_lines_in_its_path(tmp_path: Path) -> None:
+    """An agent names directories as it likes: none is another line, nor the end of one."""
+    project = tmp_path / "p\x0b\x0c\x1c\x85\u20281 2 q"
+    project.mkdir()
+    first = cover_lines([(project_identity(str(tmp_path)).strip(), str(tmp_path))])
+    lines = first + cover_lines([(project_identity(str(project)).strip(), str(project))])
+
+    launcher.check_covers(lines)
+    launcher.check_covers("")
+    project.rename(tmp_path / "old")
+    project.mkdir()
+
+    with pytest.raises(launcher.Refused, match="q was replaced while the sandbox started"):
+        launcher.check_covers(lines)
 
 
 @pytest.mark.parametrize("name", ["project", "policy-directory", "covers"])
