@@ -293,10 +293,11 @@ def _once_more(
 
 
 def _need_secrets_outside(job: Job, shield: Shield) -> None:
-    """Raises UsageError where what the gate is to put in lies in what is mounted."""
+    """Raises UsageError where what the gate is to put in is inside, or lies in what is mounted."""
     if job.secrets:
-        from aisb.effects.inject import refuse_in_mounts
+        from aisb.effects.inject import refuse_in_mounts, refuse_inside
 
+        refuse_inside(job.secrets, job.environment, job.seeds)
         mounts = [*([job.project] if job.project else []), *(item.source for item in job.places)]
         refuse_in_mounts(job.secrets, mounts, {mask.source for mask in shield.masks})
 

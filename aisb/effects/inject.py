@@ -51,6 +51,16 @@ def prepare(
     return Prepared(inside, secrets_json(secrets))
 
 
+def refuse_inside(secrets: bytes, variables: Mapping[bytes, bytes], files: Mapping[str, str]) -> None:
+    """
+    Raise UsageError where a value that is injected stands in a variable of the command, whoever set it, or in a file
+    that is put into its home: the host's pi may have the same value under another name.
+    """
+    places = {f"the variable {os.fsdecode(name)}": value for name, value in variables.items()}
+    texts = {f"~/{path}": text.encode("utf-8", "surrogateescape") for path, text in files.items()}
+    refuse_elsewhere(unpack_secrets(secrets), places | texts)
+
+
 def refuse_in_mounts(secrets: bytes, mounts: Iterable[str], masked: Container[str]) -> None:
     """
     Raise UsageError where a value that is injected stands in a file that is mounted, or lies directly in a directory

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aisb.cli.main import VERBS
 from aisb.cli.request import read_request
+from aisb.cli.run import _need_secrets_outside
 from aisb.cli.splitter import split
 from aisb.domain.check import check, parse_target
 from aisb.domain.http_request import HttpRequest, honest_request
@@ -30,6 +31,9 @@ from aisb.domain.injection import Injection, Injector, Secret, Treatment, header
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.policy import Policy, parse_allow
 from aisb.effects.inject import prepare, refuse_in_mounts
+from aisb.effects.run import Job
+from aisb.effects.shield import Shield, Wishes
+from aisb.effects.state import Directories
 from aisb.errors import UsageError
 from gate.judging import answer
 
@@ -319,6 +323,47 @@ def test_a_value_in_a_file_that_is_mounted_is_refused(tmp_path: Path, name: str)
     refuse_in_mounts(b"", mounts, ())
     assert caught.value.message == f"a value that is to be injected stands in {file} too, and would be in the sandbox"
     assert caught.value.hint.startswith("take it out of there, or mask the file")
+
+
+@pytest.mark.parametrize(
+    ("variables", "seeds", "where"),
+    [
+        ({b"OTHER": VALUE.encode()}, {}, "the variable OTHER"),
+        ({b"A": b"\xff" + VALUE.encode()}, {}, "the variable A"),
+        ({}, {".pi/agent/models.json": f'{{"apiKey": "{VALUE}"}}'}, "~/.pi/agent/models.json"),
+        ({b"T": HELD.encode()}, {".pi/agent/models.json": "\udcff"}, ""),
+    ],
+    ids=["of pi's", "among other bytes", "a file of pi's", "nowhere"],
+)
+def test_a_value_that_the_hosts_pi_has_under_another_name_is_refused(
+    variables: dict[bytes, bytes], seeds: dict[str, str], where: str
+) -> None:
+    """Whatever puts it in, after the flags were looked at."""
+    _, secrets = prepare(parsed(f"T@{HOST}"), {}, {b"T": VALUE.encode()}, ("x",))
+    job = Job(
+        podman="podman",
+        network="",
+        gate_network="",
+        directories=Directories("/r", "/c", "/s", "/k"),
+        project="",
+        policy_directory="",
+        wishes=Wishes(),
+        home_volume="",
+        command=("pi",),
+        environment=variables,
+        stdin=False,
+        terminal=False,
+        secrets=secrets,
+        seeds=seeds,
+    )
+    refused = ""
+
+    try:
+        _need_secrets_outside(job, Shield())
+    except UsageError as error:
+        refused = error.message
+
+    assert refused == (where and f"a value that is to be injected stands in {where} too, and would be in the sandbox")
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
