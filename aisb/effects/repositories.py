@@ -15,7 +15,6 @@ from aisb.domain.protected import (
     below,
     included_in,
     named_in,
-    parents_of,
     plain,
     relative_to,
 )
@@ -52,7 +51,6 @@ class Repositories:
         self._home = home
         self._seen: set[tuple[str, str]] = set()
         self._read: dict[str, tuple[Setting, ...]] = {}
-        self._real: dict[str, str] = {}
         self._tops: dict[str, None] = {}
         self._known: set[str] = set()
         self._directories = 0
@@ -103,7 +101,8 @@ class Repositories:
 
     def _of_work_tree(self, directories: Iterable[str], top: str) -> Iterator[Protected]:
         """What a work tree has git run in it, by the configuration in these directories, wherever they are."""
-        self._tops[top] = None
+        if self._is_there(top):
+            self._tops[top] = None
         for directory in directories:
             for name in ("config", "config.worktree"):
                 yield from self._named(f"{directory}/{name}", top)
@@ -132,10 +131,17 @@ class Repositories:
         for path in self._directories_in(_join(directory, "worktrees")):
             yield from below(path, OF_A_WORKTREE)
             own = self._top_of_worktree(path) or top
-            if own != top and (place := self._place(f"{own}/.git")):
+            if own != top and (place := self._tree.place_of(f"{own}/.git")):
                 yield Protected(place, FILE)
-            yield from self._of_work_tree([self._absolute(path), self._absolute(directory)], own)
+            # Of one that is gone, nothing is to be made: that it came back is told.
+            if self._is_there(own):
+                yield from self._of_work_tree([self._absolute(path), self._absolute(directory)], own)
             yield from self._of_modules(f"{path}/modules", own)
+
+    def _is_there(self, top: str) -> bool:
+        """Whether a work tree is, as far as it is in this tree."""
+        place = self._tree.place_of(top)
+        return not place or is_directory(self._tree.status(place))
 
     def _top_of_worktree(self, directory: str) -> str:
         """As it says itself, "" where it does not."""
@@ -203,10 +209,10 @@ class Repositories:
 
     def _named_by(self, settings: tuple[Setting, ...], file: str, top: str) -> Iterator[Protected]:
         for item in named_in(settings, file=file, top=top, home=self._home):
-            if place := self._place(item.path):
+            if place := self._tree.place_of(item.path):
                 yield Protected(place, item.kind)
         for name in dict.fromkeys(program_names(settings)):
-            place = self._place(f"{top}/{name}")
+            place = self._tree.place_of(f"{top}/{name}")
             if place and is_file(self._tree.status(place)):
                 yield Protected(place, FILE)
 
@@ -217,31 +223,19 @@ class Repositories:
             self._bytes += len(text)
             is_large = is_large or self._bytes > _MOST_BYTES
             if is_large:
-                self.left_out.append(self._place(path) or path)
+                self.left_out.append(self._tree.place_of(path) or path)
             self._read[path] = () if is_large else parse_git_config(text)
         return self._read[path]
 
     def _text(self, path: str) -> tuple[str, bool]:
         """A file's text, "" where there is none, and whether it is too large."""
-        place = self._place(path)
+        place = self._tree.place_of(path)
         if not place:
             return _text_outside(path), False
         behind = self._tree.leads_to(place)
         status = self._tree.status(behind)
         is_large = status is not None and is_file(status) and status.st_size > _LARGEST_CONFIG
         return _text_in(self._tree, behind), is_large
-
-    def _place(self, path: str) -> str:
-        """From the tree on; also by links that lead there, as a home or `~/src` may be one. "" outside."""
-        if place := relative_to(path, self._tree.path):
-            return place
-        for above in (*parents_of(path), path):
-            if above not in self._real:
-                self._real[above] = os.path.realpath(above or "/")
-            inner = relative_to(self._real[above], self._tree.path)
-            if inner or self._real[above] == self._tree.path:
-                return _join(inner, relative_to(path, above))
-        return ""
 
     def _absolute(self, path: str) -> str:
         return f"{self._tree.path}/{path}" if path else self._tree.path
@@ -258,7 +252,7 @@ def named_git_directory(tree: Tree, entry: str) -> str | None:
         return None
     named = text.removeprefix(_POINTER).rstrip("\r\n")
     place = named if named.startswith("/") else f"{tree.path}/{os.path.dirname(entry)}/{named}"
-    return relative_to(plain(place), tree.path) or None
+    return tree.place_of(plain(place)) or None
 
 
 def _text_in(tree: Tree, path: str) -> str:

@@ -9,7 +9,7 @@ import stat
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeGuard
 
-from aisb.domain.protected import plain, relative_to
+from aisb.domain.protected import parents_of, plain, relative_to
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ LARGEST = 1_000_000
 _BEGINNING = 4096
 # An agent makes millions, and each would take memory here.
 MOST_NAMES = 50_000
-_MOST_LINKS = 10
+# As many as the kernel follows.
+_MOST_LINKS = 40
 _MOST_OPEN = 200
 # To read a directory and what is in it.
 _LOOK = 0o500
@@ -51,6 +52,7 @@ class Tree:
         self._top = _top(path, within)
         # Those that were of use last, the latest at the end: an agent makes more directories than a process may open.
         self._directories: dict[str, int] = {}
+        self._real: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -156,12 +158,23 @@ class Tree:
                 done, left = here, left[1:]
                 continue
             links += 1
-            place = relative_to(plain(f"{self.path}/{done}/{target}"), self.path) if target[0] != "/" else ""
-            place = place or relative_to(plain(target), self.path)
+            place = self.place_of(plain(target if target[0] == "/" else f"{self.path}/{done}/{target}"))
             if not place or links > _MOST_LINKS:
                 return ""
             done, left = "", [*place.split("/"), *left[1:]]
         return done
+
+    def place_of(self, path: str) -> str:
+        """What a whole path names, from the tree on; also by links that lead there (`~/src` may be one). "" outside."""
+        if place := relative_to(path, self.path):
+            return place
+        for above in (*parents_of(path), path):
+            if above not in self._real:
+                self._real[above] = os.path.realpath(above or "/")
+            inner = relative_to(self._real[above], self.path)
+            if inner or self._real[above] == self.path:
+                return os.path.join(inner, relative_to(path, above)).rstrip("/")
+        return ""
 
     def entries(self, path: str) -> list[Entry]:
         """What is in a directory, by name; of one that has more, any MOST_NAMES of them."""

@@ -461,9 +461,13 @@ def test_what_the_users_own_shell_obeys_by_a_link_to_the_project_is_covered(proj
 
 
 def test_a_git_directory_that_a_file_names_is_covered_wherever_it_is(project: Path) -> None:
-    make(project, {"lib/.git": "gitdir: ../a/b/c/d/e\n", "a/b/c/d/e/config": ""})
+    (project.parent / "src").symlink_to(project.parent)
+    make(project, {"lib/.git": "gitdir: ../a/b/c/d/e\n", "a/b/c/d/e/config": "", "f/config": ""})
+    make(project, {"other/.git": f"gitdir: {project.parent}/src/p/f\n"})
 
-    assert {"lib/.git ro", "a/b/c/d/e/config ro", "a/b/c/d/e/hooks ro"} <= set(shown(shield_of(project)))
+    assert {"f/config ro", "f/hooks ro", "lib/.git ro", "a/b/c/d/e/config ro", "a/b/c/d/e/hooks ro"} <= set(
+        shown(shield_of(project))
+    )
 
 
 def test_a_git_directory_that_is_made_for_a_submodule_is_told(project: Path) -> None:
@@ -499,6 +503,19 @@ def test_in_each_worktree_what_the_configuration_of_all_names_is_covered(project
     make(project, {".git/worktrees/w/gitdir": f"{project}/{place}/.git\n"})
 
     assert {f"{place}/.git ro", f"{place}/own ro", f"{place}/t/clean.sh ro"} <= set(shown(shield_of(project)))
+
+
+def test_of_a_worktree_or_submodule_that_is_gone_nothing_is_made(project: Path) -> None:
+    """That it came back is told."""
+    make(project, {".git/config": FILTER, ".git/modules/s/HEAD": "", "own/x": ""})
+    make(project, {".git/modules/s/config": "[core] worktree = ../../../s\n"})
+    make(project, {".git/worktrees/w/gitdir": f"{project}/gone/w/.git\n"})
+    make(project.parent, {".gitconfig": FILTER})
+
+    shield = shield_of(project, Wishes(home="/h", git_files=(f"{project.parent}/.gitconfig",)))
+
+    assert [line for line in shown(shield) if not line.startswith(".")] == ["own ro"]
+    assert "gone/w/.git" in watched(shield, project)
 
 
 @pytest.mark.parametrize("commondir", ["../..\n", None], ids=["a worktree", "a submodule"])
@@ -574,6 +591,20 @@ def test_a_link_is_not_followed_only_watched(project: Path, tmp_path: Path) -> N
     assert shown(shield) == [".git rw", ".git/hooks ro", ".pi ro"]
     assert {".husky", ".vscode/tasks.json", ".git/config"} <= watched(shield, project)
     assert sorted(os.listdir(tmp_path / "elsewhere")) == ["config", "tasks.json", "x"]
+
+
+def test_behind_a_link_that_names_the_project_by_another_is_protected_as_well(project: Path) -> None:
+    """As `ln -s $PWD/own .git/hooks` makes it where a shell came to the project by a link; and behind very many."""
+    (project.parent / "src").symlink_to(project.parent)
+    make(project, {"own/pre-commit": "", "last/x": ""})
+    (project / ".git/hooks/x.sample").unlink()
+    (project / ".git/hooks").rmdir()
+    (project / ".git/hooks").symlink_to(project.parent / "src/p/own")
+    (project / ".husky").symlink_to("0")
+    for number in range(38):
+        (project / f"{number}").symlink_to(f"{number + 1}" if number < 37 else "last")
+
+    assert {"own ro", "last ro"} <= set(shown(shield_of(project)))
 
 
 def test_behind_a_link_in_the_project_is_protected_as_well(project: Path, tmp_path: Path) -> None:
