@@ -178,6 +178,11 @@ class Lab:
         """More names for the name server, until the end of the test: lines `NAME TYPE VALUE...`."""
         (HOSTS[self.name].cache / "names").write_text(text)
 
+    def more_names(self, text: str) -> None:
+        """The same, beside those that there are."""
+        with (HOSTS[self.name].cache / "names").open("a") as names:
+            names.write(text)
+
     @contextlib.contextmanager
     def repository(self, name: str, site: str = "allowed.test") -> Iterator[None]:
         """An empty git repository at https://SITE/smart/NAME.git that takes pushes, until the end of the block."""

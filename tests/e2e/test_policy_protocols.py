@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e import git_server
 from tests.e2e.legs import needs_sinks, outside, requested, tcp
 
 if TYPE_CHECKING:
@@ -16,52 +17,67 @@ if TYPE_CHECKING:
 pytestmark = [needs_sinks, pytest.mark.timeout(600)]
 
 TRUST = 'export SSL_CERT_FILE="$LAB_CA" GIT_SSL_CAINFO="$LAB_CA" NODE_EXTRA_CA_CERTS="$LAB_CA"; '
-# More than a server takes in one piece: git sends it in chunks, without saying how long it is.
-LARGE = 100 * 1024 * 1024
+# More than a server takes in one piece: git sends it without saying how long it is. Nothing makes it smaller. The way
+# through the gate is the same program on both hosts: one has the whole of it.
+LARGE_MB = {"debian13": 200, "debian12": 100}
 ALL_OF_GIT = f"""
 set -e
-identity='-c user.name=x -c user.email=x@x.test -c core.compression=0'
-git clone -q $URL work 2>errors
+identity='-c user.name=x -c user.email=x@x.test'
+git clone -q https://{git_server.UNREAD}/whole.git work 2>errors
 cd work
-head -c {LARGE} /dev/urandom >large; echo one >small
-git add -A; git $identity commit -qm one; git $identity push -q origin HEAD:main
-git clone -q $URL ../again; cmp large ../again/large; echo the same
-echo two >small; git $identity commit -qam two; git push -q origin HEAD:main
-cd ../again; git pull -q; cat small
-git ls-remote $URL main | cut -f 2
-cd ..; rm -rf work again
+python3 -c 'import random, sys
+made = random.Random(1)
+for _ in range(int(sys.argv[1])):
+    sys.stdout.buffer.write(made.randbytes(1 << 20))' $LARGE_MB >large
+git add -A; git $identity commit -qm one; git gc -q
+for site in {git_server.UNREAD} {git_server.OPENED}; do
+    url=https://$site/whole.git
+    git push -q $url HEAD:main
+    git clone -q $url ../again; cmp large ../again/large; echo the same
+    echo $site >small; git add small; git $identity commit -qm two; git push -q $url HEAD:main
+    git -C ../again pull -q; cat ../again/small
+    git ls-remote $url main | cut -f 2
+    rm -rf ../again
+done
+cd ..; rm -rf work
 """
 # Somebody else's: in seconds, and no question for a password, to which nobody could answer.
+ELSEWHERE = f"https://{git_server.REFUSED}/whole.git"
 DENIED = (
-    "timeout 10 git ls-remote https://evil.test/smart/x.git </dev/null 2>&1 | grep -ci 'username\\|password' || true; "
-    "timeout 10 git ls-remote https://evil.test/smart/x.git </dev/null 2>/dev/null || echo exit $?"
+    f"timeout 10 git ls-remote {ELSEWHERE} </dev/null 2>&1 | grep -ci 'username\\|password' || true; "
+    f"timeout 10 git ls-remote {ELSEWHERE} </dev/null 2>/dev/null || echo exit $?"
 )
 
 
-@pytest.mark.parametrize(
-    "entry", ["allowed.test", "GET,POST allowed.test/smart/whole.git/**"], ids=["unread", "opened"]
-)
-def test_git_clones_fetches_and_pushes(lab: Lab, entry: str) -> None:
-    """By the smart protocol, with a pack of 100 MB; a host that is not allowed is refused in seconds. (B04)"""
-    url = "https://allowed.test/smart/whole.git"
-    with lab.repository("whole"):
+def test_git_clones_fetches_and_pushes(lab: Lab) -> None:
+    """
+    With a pack of 200 MB, to a host that passes unread and one whose TLS is opened; another is refused in seconds. (B04)
+
+    The server is git's own behind nginx. Unread it is HTTP/2 from end to end; the gate speaks HTTP/1.1, in chunks.
+    """
+    entries = f"--allow {git_server.UNREAD} --allow 'GET,POST {git_server.OPENED}/whole.git/**'"
+    with git_server.git_server(lab, "whole") as server:
         # What is refused inside would have answered.
-        direct = lab.run(f"{TRUST}git clone -q {url} x && git ls-remote https://evil.test/repo.git; echo $?")
-        reached = {item["sink"] for item in lab.sinks("request")}
-        result = lab.run(
-            f"aisb -q --allow '{entry}' -- sh -s", stdin=f"URL={url}{ALL_OF_GIT}{DENIED}\n".encode(), timeout=400
+        direct = lab.run(
+            f"{TRUST}git clone -q https://{git_server.UNREAD}/whole.git x && git ls-remote {ELSEWHERE}; echo $?"
         )
-        requests = lab.sinks("request")
+        before = server.requests()
+        script = f"LARGE_MB={LARGE_MB[lab.name]}{ALL_OF_GIT}{DENIED}\n"
+        result = lab.run(f"aisb -q {entries} -- sh -s", stdin=script.encode(), timeout=500)
+        requests = server.requests()[len(before) :]
 
-    assert (direct.text[-4:], reached) == ("128\n", {"allowed.test", "evil.test"})
-    assert (result.code, result.text.splitlines()) == (
-        0,
-        ["the same", "two", "refs/heads/main", "0", "exit 128"],
-    ), result.errors
-    assert {item["sink"] for item in requests} == {"allowed.test"}
-    pushes = [item for item in requests if item["path"].endswith("/git-receive-pack")]
-    assert max(item["bytes"] for item in pushes) > LARGE
-    assert {item["headers"].get("transfer-encoding", "") for item in pushes if item["bytes"] > LARGE} == {"chunked"}
+    assert (direct.text[-2:], {item["site"] for item in before}) == ("0\n", {git_server.UNREAD, git_server.REFUSED})
+    told = [line for site in (git_server.UNREAD, git_server.OPENED) for line in ("the same", site, "refs/heads/main")]
+    assert (result.code, result.text.splitlines()) == (0, [*told, "0", "exit 128"]), result.errors
+    assert {item["site"] for item in requests} == {git_server.UNREAD, git_server.OPENED}
+    assert [
+        (item["site"], item["path"], item["protocol"], item["encoding"], item["status"])
+        for item in requests
+        if item["bytes"] > LARGE_MB[lab.name] << 20
+    ] == [
+        (git_server.UNREAD, "/whole.git/git-receive-pack", "HTTP/2.0", "", 200),
+        (git_server.OPENED, "/whole.git/git-receive-pack", "HTTP/1.1", "chunked", 200),
+    ]
 
 
 def test_rules_that_let_git_read_let_it_write_nothing(lab: Lab) -> None:

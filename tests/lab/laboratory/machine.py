@@ -4,6 +4,7 @@ What the laboratory needs of the machine: packages, an unprivileged account, two
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING
 from laboratory.settings import ACCOUNT, HOME, MACHINE_PACKAGES, LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+POLICY = Path("/usr/sbin/policy-rc.d")
+"""What Debian's packages ask whether a service may be started."""
 
 
 def say(text: str) -> None:
@@ -58,9 +62,27 @@ def install_packages(names: Sequence[str] = MACHINE_PACKAGES) -> None:
         say(f"installing {' '.join(missing)}")
         apt = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        for step in (("update",), ("install", "--yes", "--no-install-recommends", *missing)):
-            if subprocess.run((*apt, *step), stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment).returncode:
-                raise LabError(f"apt-get {step[0]} failed; see above")
+        with _no_services():
+            for step in (("update",), ("install", "--yes", "--no-install-recommends", *missing)):
+                argv = (*apt, *step)
+                if subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment).returncode:
+                    raise LabError(f"apt-get {step[0]} failed; see above")
+
+
+@contextlib.contextmanager
+def _no_services() -> Iterator[None]:
+    """
+    A package that starts a service when it is installed starts none meanwhile.
+    """
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
 
 
 def need_account() -> pwd.struct_passwd:

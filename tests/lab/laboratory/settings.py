@@ -41,7 +41,7 @@ MACHINE_PACKAGES = (
     "podman", "uidmap", "slirp4netns", "crun", "netavark", "aardvark-dns", "skopeo", "nftables", "iptables",
     "mmdebstrap", "debian-archive-keyring", "ca-certificates", "openssl", "iproute2", "util-linux", "procps",
     "python3", "python3-venv", "git", "curl", "tmux", "busybox-static", "dropbear-bin",
-    "openssh-sftp-server",
+    "openssh-sftp-server", "nginx", "fcgiwrap",
 )  # fmt: skip
 """What the machine itself needs: it is the Debian 12 host, and it makes the other one."""
 
