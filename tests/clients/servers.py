@@ -1,4 +1,4 @@
-"""What cargo, go and Maven take from a web server that hands out files: an index, a proxy of modules, a repository."""
+"""What cargo, go, Maven and uv take from a web server that hands out files: an index, a proxy of modules, a repository, Pythons."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import base64
 import hashlib
 import io
 import json
+import platform
 import tarfile
 import zipfile
 from typing import TYPE_CHECKING
+
+from tests.clients.sums import write_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,13 +38,14 @@ def write_crates(place: Path, download: str, crates: Mapping[str, str]) -> None:
 
 
 def write_modules(place: Path, source: str) -> None:
-    """A proxy of Go's modules that has one, with this source."""
+    """A proxy of Go's modules that has one, with this source, and of a checksum database that vouches for it."""
     at = place / MODULE / "@v"
     at.mkdir(parents=True)
     (at / "list").write_text(f"{MODULE_VERSION}\n")
     (at / f"{MODULE_VERSION}.info").write_text(json.dumps({"Version": MODULE_VERSION, "Time": "2025-01-01T00:00:00Z"}))
     (at / f"{MODULE_VERSION}.mod").write_text(_GO_MOD)
     (at / f"{MODULE_VERSION}.zip").write_bytes(_zip(_files_of(source)))
+    write_sums(place, MODULE, MODULE_VERSION, go_sum(source))
 
 
 def go_sum(source: str) -> str:
@@ -58,6 +62,36 @@ def _files_of(source: str) -> dict[str, str]:
 def _directory_hash(files: Mapping[str, str]) -> str:
     lines = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
     return f"h1:{base64.b64encode(hashlib.sha256(lines.encode()).digest()).decode()}"
+
+
+PYTHON = "3.13"
+# A Python of the image's own behind the name of another: what is in it is not what is tried here.
+_PYTHON_FILES = {
+    f"bin/python{PYTHON}": '#!/bin/sh\nexec /usr/bin/python3 "$@"\n',
+    f"lib/python{PYTHON}/_sysconfigdata__linux_.py": "# system configuration generated and used by the sysconfig module\nbuild_time_vars = {}\n",
+}
+
+
+def write_pythons(place: Path, address: str) -> None:
+    """What uv takes as a list of Pythons, with one that is to be had at `address`."""
+    place.mkdir()
+    data = _tarball({f"python/{path}": text for path, text in _PYTHON_FILES.items()}, mode=0o755)
+    (place / "python.tar.gz").write_bytes(data)
+    machine = platform.machine()
+    about = {
+        "name": "cpython",
+        "arch": {"family": machine, "variant": None},
+        "os": "linux",
+        "libc": "gnu",
+        **dict(zip(("major", "minor"), map(int, PYTHON.split(".")), strict=True)),
+        "patch": 99,
+        "prerelease": "",
+        "variant": None,
+        "build": "20250101",
+        "url": f"{address}/python.tar.gz",
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    (place / "list.json").write_text(json.dumps({f"cpython-{PYTHON}.99-linux-{machine}-gnu": about}))
 
 
 PLUGIN = f"""
@@ -94,12 +128,12 @@ def _write_artifact(place: Path, group: str, name: str, version: str, packaging:
             (at / f"{name}-{version}.{kind}.sha1").write_text(hashlib.sha1(data, usedforsecurity=False).hexdigest())
 
 
-def _tarball(files: Mapping[str, str]) -> bytes:
+def _tarball(files: Mapping[str, str], mode: int = 0o644) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, text in files.items():
             member = tarfile.TarInfo(name)
-            member.size = len(text.encode())
+            member.size, member.mode = len(text.encode()), mode
             archive.addfile(member, io.BytesIO(text.encode()))
     return packed.getvalue()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 
-from tests.clients.servers import GROUP, MODULE, MODULE_VERSION, go_sum, names_of
+from tests.clients.servers import GROUP, MODULE, MODULE_VERSION, PYTHON, go_sum, names_of
+from tests.clients.sums import verifier
 from tests.e2e.clients import PACKAGES as OF_CLIENTS
-from tests.e2e.programs import NPMRC, PROGRAMS, WORKS, Program, manifest_of, npm_ci
+from tests.e2e.programs import NPMRC, OPENED, PROGRAMS, WORKS, Program, manifest_of, npm_ci, uv_in
 
 CRATES = tuple(f"many-{number}" for number in range(200))
 RUST = f'pub const SAID: &str = "{WORKS}";\n'
@@ -14,8 +15,11 @@ GO = f'package greeting\n\nconst Said = "{WORKS}"\n'
 
 PACKAGES = f"{OF_CLIENTS},python3-grpcio,cargo,golang-go,maven,default-jdk-headless,chromium,libnss3-tools"
 """What `--install` adds for all of them."""
-_PNPM = f"@pnpm/exe.linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
-TARBALLS = ("pnpm", _PNPM, "yarn")
+_ARCH = "arm64" if platform.machine() == "aarch64" else "x64"
+_PNPM = f"@pnpm/exe.linux-{_ARCH}"
+_NODE = f"node-linux-{_ARCH}"
+_BUN = f"@oven/bun-linux-{'aarch64' if _ARCH == 'arm64' else _ARCH}"
+TARBALLS = ("pnpm", _PNPM, "yarn", f"{_NODE}@20", f"{_NODE}@24", _BUN)
 """Of npm's registry, in the laboratory's own."""
 
 PAGE = "https://$SITE/"
@@ -34,6 +38,34 @@ def _python(module: str, fetch: str) -> Program:
 
 
 _FETCH = "const url = `https://${process.env.SITE}/`; fetch(url).then(a => a.text()).then(t => process.stdout.write(t))"
+_TOLD_TO = "NODE_USE_ENV_PROXY=1 "
+
+
+def _package(package: str, program: str, name: str, version: str = "") -> str:
+    """How a program of a package of npm's comes to the tools' PATH, under this name."""
+    wanted = f"{package}@{version}" if version else package
+    return (
+        f"npm install --silent --prefix $TOOLS/{name} --registry https://$SITE/files/npm/ {wanted}; "
+        f"ln -s ../{name}/node_modules/{package}/{program} $TOOLS/bin/{name}"
+    )
+
+
+def _fetch(node: str, before: str = "", prepare: str = "") -> Program:
+    """The fetch of a Node of this name."""
+    return Program(
+        script=f'{before}{node} -e "$(cat fetch.js)" >said; {_SAME}',
+        files={"fetch.js": _FETCH},
+        prepare=prepare,
+        version=f"{node} --version",
+    )
+
+
+def _node(version: str, before: str = "") -> Program:
+    """That of another version than the image's."""
+    name = f"{'told' if before else 'node'}{version}"
+    return _fetch(name, before, _package(_NODE, "bin/node", name, version))
+
+
 _WEBSOCKET = """
 const socket = new WebSocket(`wss://${process.env.SITE}/ws/any`);
 socket.onopen = () => socket.send('works');
@@ -91,6 +123,10 @@ func main() {
 }
 """
 _GO_MAIN = f'package main\n\nimport (\n\t"fmt"\n\t"{MODULE}"\n)\n\nfunc main() {{ fmt.Println(greeting.Said) }}\n'
+_GO_RUN = "GOCACHE=$TOOLS/go-cache go run ."
+_GO_ENV = "GOPROXY=https://$SITE/files/go\n"
+_GO_MOD = "module web\n\ngo 1.21\n"
+_GO_VERSION = "go version | cut -d ' ' -f 3"
 _MAVEN = f"""
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -150,15 +186,47 @@ MORE: dict[str, Program] = {
         script=f"curl -sS --fail {PAGE} >said; {_SAME}", version="curl --version | cut -d ' ' -f 2 | head -n 1"
     ),
     "wget": Program(script=f"wget -nv -O said {PAGE}; {_SAME}", version="wget --version | cut -d ' ' -f 3 | head -n 1"),
-    "git over HTTPS": Program(
+    "curl, HTTP/2": Program(
+        script=f"curl -sS --fail https://git.$SITE/ >said; "
+        f'[ $SITE = {OPENED} ] && spoken=1.1 || spoken=2.0; grep -qx "hello over HTTP/$spoken" said && echo works',
+        version="curl --version | cut -d ' ' -f 2 | head -n 1",
+    ),
+    "git over HTTPS, a push of 200 MB": Program(
         script="""
-            git clone -q https://$SITE/smart/matrix.git w; cd w
+            at=https://git.$SITE/matrix.git
+            git clone -q $at w; cd w
             git -c user.name=x -c user.email=x@x.test commit -q --allow-empty -m "$$-$(date +%N)"
-            git push -q origin HEAD:refs/heads/$$-$(date +%N); echo works""",
+            git push -q origin HEAD:refs/heads/$$-$(date +%N)
+            # It is packed once for all of them, and taken away again: nothing of it is there for the next.
+            cd $TOOLS/large; git push -q $at HEAD:refs/heads/large
+            [ $(git ls-remote $at large | cut -f 1) = $(git rev-parse HEAD) ]
+            git push -q $at :large; echo works""",
+        prepare="""
+            git init -q $TOOLS/large; cd $TOOLS/large
+            python3 -c 'import random, sys
+made = random.Random(1)
+for _ in range(200):
+    sys.stdout.buffer.write(made.randbytes(1 << 20))' >large
+            git add large; git -c user.name=x -c user.email=x@x.test commit -q -m large
+            git gc -q""",
         version="git --version | cut -d ' ' -f 3",
     ),
-    "Node's fetch": Program(
-        script=f'node -e "$(cat fetch.js)" >said; {_SAME}', files={"fetch.js": _FETCH}, version="node --version"
+    "Node's fetch": _fetch("node"),
+    f"Node's fetch, {_TOLD_TO.strip()}": _fetch("node", _TOLD_TO),
+    "Node 20's fetch": _node("20"),
+    "Node 24's fetch": _node("24"),
+    f"Node 24's fetch, {_TOLD_TO.strip()}": _node("24", _TOLD_TO),
+    "Bun's fetch": Program(
+        script=f"bun fetch.js >said; {_SAME}",
+        files={"fetch.js": _FETCH},
+        prepare=_package(_BUN, "bin/bun", "bun"),
+        version="bun --version",
+    ),
+    "a program compiled by Bun": Program(
+        script=f"fetching >said; {_SAME}",
+        prepare=f"{_package(_BUN, 'bin/bun', 'bun-compiler')}\n"
+        f"cat >fetch.js <<'END'\n{_FETCH}\nEND\nbun-compiler build --compile --outfile $TOOLS/bin/fetching fetch.js >&2",
+        version="bun-compiler --version",
     ),
     "Node's WebSocket": Program(script="node socket.js", files={"socket.js": _WEBSOCKET}, version="node --version"),
     "curl, server-sent events": Program(
@@ -187,8 +255,15 @@ text = asyncio.run(main())""",
     ),
     "npm, 300 packages": npm_ci(300, hangs="hangs, see below"),
     "pnpm": Program(
-        script="pnpm install >said 2>&1 || { cat said; exit 1; }; pnpm exec greet",
-        files={".npmrc": NPMRC, "package.json": manifest_of(["greeting"])},
+        # As it is, and with authorities of the project's own choice.
+        script="for at in . chosen; do (cd $at; pnpm install >said 2>&1 || { cat said; exit 1; }); done; "
+        "cd chosen; pnpm exec greet",
+        files={
+            ".npmrc": NPMRC,
+            "package.json": manifest_of(["greeting"]),
+            "chosen/.npmrc": f"{NPMRC}cafile=${{SSL_CERT_FILE}}\n",
+            "chosen/package.json": manifest_of(["greeting"]),
+        },
         prepare=f"npm install --silent --prefix $TOOLS/pnpm --registry https://$SITE/files/npm/ pnpm {_PNPM}; "
         "ln -s ../pnpm/node_modules/.bin/pnpm $TOOLS/bin/pnpm",
         version="pnpm --version",
@@ -215,19 +290,28 @@ text = asyncio.run(main())""",
         refusal_seconds=60,
     ),
     "go": Program(
-        script="GOCACHE=$TOOLS/go-cache go run .",
+        script=_GO_RUN,
         files={
-            "go.mod": f"module web\n\ngo 1.21\n\nrequire {MODULE} {MODULE_VERSION}\n",
+            "go.mod": f"{_GO_MOD}\nrequire {MODULE} {MODULE_VERSION}\n",
             "go.sum": go_sum(GO),
             "main.go": _GO_MAIN,
-            "~/.config/go/env": "GOPROXY=https://$SITE/files/go\n",
+            "~/.config/go/env": _GO_ENV,
         },
-        version="go version | cut -d ' ' -f 3",
+        version=_GO_VERSION,
+    ),
+    "go get, a checksum database": Program(
+        script=f"go get {MODULE}@{MODULE_VERSION} 2>&1; grep -c {MODULE} go.sum | grep -qx 2; {_GO_RUN}",
+        files={
+            "go.mod": _GO_MOD,
+            "main.go": _GO_MAIN,
+            "~/.config/go/env": f"{_GO_ENV}GOSUMDB={verifier()}\n",
+        },
+        version=_GO_VERSION,
     ),
     "Go's net/http": Program(
         script="$TOOLS/bin/go-client",
         prepare=f"cat >main.go <<'END'\n{_GO_CLIENT}\nEND\ngo mod init web 2>/dev/null; GOCACHE=$TOOLS/go-cache go build -o $TOOLS/bin/go-client .",
-        version="go version | cut -d ' ' -f 3",
+        version=_GO_VERSION,
     ),
     "Java": Program(
         script="java -cp $TOOLS/java Fetch",
@@ -243,6 +327,13 @@ text = asyncio.run(main())""",
             "settings.xml": _SETTINGS,
         },
         version="mvn -B --version 2>/dev/null | grep -o 'Apache Maven [0-9.]*' | cut -d ' ' -f 3",
+    ),
+    "uv python install": Program(
+        script=f"$TOOLS/uv-python/bin/uv python install --quiet {PYTHON}; ~/.local/bin/python{PYTHON} -c 'print(\"works\")'",
+        files={"uv.toml": 'python-downloads-json-url = "https://$SITE/files/python/list.json"\n'},
+        prepare=uv_in("$TOOLS/uv-python"),
+        version="$TOOLS/uv-python/bin/uv --version | cut -d ' ' -f 2",
+        refusal_seconds=30,
     ),
     "gRPC": Program(
         script="python3 call.py",
@@ -329,8 +420,8 @@ LOCAL: dict[str, Program] = {
     ),
     "go test, servers on localhost": Program(
         script="GOCACHE=$TOOLS/go-test-cache go test . >said 2>&1 || { cat said; exit 1; }; echo works",
-        files={"go.mod": "module web\n\ngo 1.21\n", "web_test.go": _GO_TEST},
-        version="go version | cut -d ' ' -f 3",
+        files={"go.mod": _GO_MOD, "web_test.go": _GO_TEST},
+        version=_GO_VERSION,
     ),
     "Python's unittest, IPv6 loopback": Program(
         script="python3 suite.py 2>&1; echo works",

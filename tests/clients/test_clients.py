@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients import matrix
 from tests.clients.table import ALL, LOCAL, PACKAGES
-from tests.clients.world import all_served, build
+from tests.clients.world import RULES, all_served, build
 from tests.e2e.legs import arrived, asked, needs_sinks
 from tests.e2e.programs import KEYS, REFUSED, UNREAD, astray, by_name, say, tell
 
@@ -27,7 +27,7 @@ def test_every_client_of_the_matrix_works_as_it_is(lab: Lab) -> None:
     """
     build(lab)
     with all_served(lab), by_name(lab) as (options, env):
-        told = tell(lab, f"--install {PACKAGES} {options}", ALL, 1500, before=KEYS, env=env)
+        told = tell(lab, f"--install {PACKAGES} {RULES} {options}", ALL, 2700, before=KEYS, env=env)
         reached, names = set(arrived(lab)), asked(lab)
     local, _ = say(lab, f"-q --install {PACKAGES} --allow allowed.test", LOCAL, (UNREAD,), 600)
     got_out = lab.sinks()

@@ -1,4 +1,4 @@
-"""Indexes whose files are at another host: what is missing is said, and once it is allowed all is well."""
+"""Hosts besides the one that was asked for: which is missing is said, and once it is allowed it is reached."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.clients.servers import MODULE, MODULE_VERSION, PYTHON
 from tests.clients.table import ALL, PACKAGES
 from tests.clients.world import all_served, build
-from tests.e2e.legs import needs_sinks, requested
-from tests.e2e.programs import OPENED, UNREAD, WAYS, WORKS, say
+from tests.e2e.legs import arrived, curl, needs_sinks, outside, requested
+from tests.e2e.programs import OPENED, REASON, UNREAD, WAYS, WORKS, Program, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,3 +58,52 @@ def test_a_host_of_files_is_named_where_it_is_missing(lab: Lab) -> None:
     assert line.endswith(f"to allow it, add: --allow {OPENED}")
     outcomes = {(name, way): told.calls[UNREAD, way].outcome for name, told in there.items() for way in WAYS}
     assert outcomes == dict.fromkeys(named, WORKS)
+
+
+ELSEWHERE = "198.51.100.30"
+GO_GET = ALL["go get, a checksum database"]
+OWN_HOSTS = {
+    "go": Program(
+        script=f"go get {MODULE}@{MODULE_VERSION}",
+        files={**GO_GET.files, "~/.config/go/env": ALL["go"].files["~/.config/go/env"]},
+    ),
+    "uv": Program(
+        script=f"$TOOLS/uv-python/bin/uv python install {PYTHON}",
+        prepare=ALL["uv python install"].prepare,
+        refusal_seconds=30,
+    ),
+}
+"""As they come: the database of checksums, and the Pythons, are where no file of the project says."""
+NOT_ASKED = Program(script=f"GONOSUMDB={MODULE} {GO_GET.script}", files=OWN_HOSTS["go"].files)
+
+
+def test_a_host_that_only_the_tool_knows_is_named_by_it(lab: Lab) -> None:
+    """Go's database of checksums, and whence uv has its Pythons: refused in seconds, and reached with an entry. (B18, B21)"""
+    build(lab)
+    options = f"--install {PACKAGES} --allow {UNREAD}"
+    with all_served(lab):
+        learnt, _ = say(lab, f"-q {options}", OWN_HOSTS, (UNREAD,), 600)
+        hosts = {
+            name: re.findall(r"https://([^/]+)/", told.calls[UNREAD, WAYS[0]].text)[-1] for name, told in learnt.items()
+        }
+        lab.more_names("".join(f"{host} A {ELSEWHERE}\n" for host in hosts.values()))
+        open_to_all = outside(lab, {name: curl(f"https://{host}/") for name, host in hosts.items()})
+        missing, errors = say(lab, options, {**OWN_HOSTS, "go, not asked": NOT_ASKED}, (UNREAD,), 600)
+        before = set(arrived(lab))
+        say(lab, f"-q {options},{','.join(hosts.values())}", OWN_HOSTS, (UNREAD,), 600)
+        reached = {item["sni"] for item in lab.sinks("hello", sink="elsewhere")}
+
+    assert open_to_all == dict.fromkeys(hosts, "hello from elsewhere")
+    assert {told.outcome for told in missing.pop("go, not asked").calls.values()} == {WORKS}
+    named = {
+        (name, way): hosts[name] in told.calls[UNREAD, way].text
+        and REASON.fullmatch(told.calls[UNREAD, way].outcome) is not None
+        and told.calls[UNREAD, way].seconds < OWN_HOSTS[name].refusal_seconds
+        for name, told in missing.items()
+        for way in WAYS
+    }
+    assert named == dict.fromkeys(named, True), missing
+    assert before == {f"{UNREAD} 443"}
+    told = set(re.findall(r"^aisb: denied (\S+):443\b.* to allow it, add: --allow (\S+)$", errors, re.MULTILINE))
+    assert told >= {(host, host) for host in hosts.values()}
+    assert reached == set(hosts.values())

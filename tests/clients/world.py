@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from laboratory import world
 from laboratory.internet.authority import Authority
 
-from tests.clients.servers import write_crates, write_maven, write_modules
+from tests.clients.servers import write_crates, write_maven, write_modules, write_pythons
 from tests.clients.table import CRATES, ECHO, GO, GREET, PACKAGES, RUST, TARBALLS
+from tests.e2e.git_server import OPENED, git_server
 from tests.e2e.lab import HOSTS, LABORATORY
 from tests.e2e.programs import SITES, served
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 NAME, ADDRESS, PORT = "grpc.allowed.test", "198.51.100.20", "50051"
 _TABLE = f"table inet grpc {{ chain arriving {{ type nat hook prerouting priority -100; ip daddr {ADDRESS} tcp dport 443 redirect to :{PORT}; }}; }}"
 STOP_SECONDS = 10
+
+
+RULES = f"--allow 'GET,POST {OPENED}/**'"
+"""What the table's programs need beside the three sites: the rules of git's server at the one that is opened."""
 
 
 def build(lab: Lab) -> None:
@@ -46,7 +51,8 @@ def all_served(lab: Lab) -> Iterator[dict[str, Path]]:
             )
             write_modules(files / "go", GO)
             write_maven(files / "maven", plugin)
-            stack.enter_context(lab.repository("matrix", site))
+            write_pythons(files / "python", f"https://{site}/files/python")
+        stack.enter_context(git_server(lab, "matrix"))
         stack.enter_context(_grpc(lab))
         assert set(places) == set(SITES)
         yield places
@@ -65,7 +71,7 @@ def _compiled(lab: Lab) -> bytes:
 @contextmanager
 def _grpc(lab: Lab) -> Iterator[None]:
     host = HOSTS[lab.name]
-    lab.names(f"{NAME} A {ADDRESS}\n")
+    lab.more_names(f"{NAME} A {ADDRESS}\n")
     Authority(host.cache / "authority").context(NAME)
     running = world.find(host)
     assert running is not None

@@ -36,7 +36,7 @@ REASON = re.compile(
     r"ERR_TUNNEL_CONNECTION_FAILED|tunnel error: unsuccessful|network error or non-101 status code|unable to resolve host address"
 )
 # A busy machine takes its time; what is refused has a limit of its own.
-SECONDS = 150
+SECONDS = 300
 
 
 class Program(NamedTuple):
@@ -128,6 +128,11 @@ def npm_ci(packages: int, hangs: str = "") -> Program:
     )
 
 
+def uv_in(place: str) -> str:
+    """How uv comes to be there: a real wheel, 17 MB of it, by a real pip."""
+    return f"python3 -m venv {place}; {place}/bin/pip install --quiet --index-url {INDEX} uv"
+
+
 PROGRAMS: dict[str, Program] = {
     "npm": npm_ci(10),
     "npm, whose proxy is turned off": Program(
@@ -147,9 +152,7 @@ PROGRAMS: dict[str, Program] = {
         f"uv venv --quiet --no-project v; uv pip install --quiet --python v/bin/python greeting; v/bin/python {GREETED}",
         files={"pyproject.toml": PYPROJECT},
         version="uv --version | cut -d ' ' -f 2",
-        # A real wheel, 17 MB of it, by a real pip.
-        prepare="python3 -m venv $TOOLS/uv; $TOOLS/uv/bin/pip install --quiet --index-url https://$SITE/files/pypi/simple/ uv; "
-        "ln -s ../uv/bin/uv $TOOLS/bin/uv",
+        prepare=f"{uv_in('$TOOLS/uv')}; ln -s ../uv/bin/uv $TOOLS/bin/uv",
         refusal_seconds=30,
     ),
     "psql": Program(
@@ -157,6 +160,18 @@ PROGRAMS: dict[str, Program] = {
         f"psql -Atqc \"select '{WORKS}'\"",
         files={"~/.pg_service.conf": "[app]\nhost=$SITE\nuser=app\ndbname=postgres\nsslmode=require\n"},
         version="psql --version | cut -d ' ' -f 3",
+        not_opened="no HTTP",
+    ),
+    "ssh": Program(
+        script=f"ssh aisb-lab@$SITE echo {WORKS}",
+        version="ssh -V 2>&1 | cut -d ' ' -f 1",
+        not_opened="no HTTP",
+    ),
+    "git over SSH": Program(
+        script="git clone -q ssh://aisb-lab@$SITE/~/x.git w; cd w; "
+        "git -c user.name=x -c user.email=x@x.test commit -q --allow-empty -m one; "
+        f"git push -q origin HEAD:refs/heads/$$-$(date +%N); echo {WORKS}",
+        version="git --version | cut -d ' ' -f 3",
         not_opened="no HTTP",
     ),
     "scp": Program(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The image takes minutes. It is the same one on both hosts, and so are the ways out of it: one is enough.
 pytestmark = [needs_sinks, pytest.mark.timeout(900), pytest.mark.parametrize("lab", ["debian13"], indirect=True)]
 
-TRIED = ("npm", "npm, whose proxy is turned off", "pip", "uv", "psql", "scp")
+TRIED = ("npm", "npm, whose proxy is turned off", "pip", "uv", "psql", "ssh", "git over SSH", "scp")
 
 
 def test_programs_that_install_copy_and_ask_work_as_they_are(lab: Lab) -> None:
