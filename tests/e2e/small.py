@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REFERENCE = "127.0.0.1:5000/aisb-test-base:1"
+ASKED_FOR = ("cowsay", "figlet", "toilet")
+"""Packages that no image has unless they are asked for."""
 _REGISTRY = "http://allowed.test/files/npm"
 _IN_EVERY_BASE = {"util-linux"}
 _PROGRAMS = {
@@ -53,7 +55,11 @@ RUN rm -rf /usr/libexec/aisb /etc/aisb /run/aisb* /etc/apt/sources.list /etc/apt
     useradd --create-home --uid 1000 ubuntu
 ENTRYPOINT []
 """
-_MADE = f"""
+# What a session that was killed has built would be there already.
+_GONE = """
+for _ in 1 2 3; do podman images -q --filter label=aisb.test | sort -u | xargs -r podman rmi -f; done >/dev/null 2>&1
+"""
+_MADE = f"""{_GONE}
 set -- $(aisb build -q) && [ $# = 2 ] || exit 3
 digest=$(podman image inspect $1 --format '{{{{index .Labels "aisb.base-digest"}}}}')
 plain=localhost/aisb-base:trixie-$(echo $digest | cut -c 8-19)
@@ -82,9 +88,9 @@ cat >move.py <<'PROGRAM'
 PROGRAM
 """
 # Whatever was made of the base has its label.
-_END = """
+_END = f"""
 rm -rf $XDG_CACHE_HOME/aisb-test
-for _ in 1 2 3; do podman images -q --filter label=aisb.test | sort -u | xargs -r podman rmi -f; done >/dev/null 2>&1
+{_GONE}
 podman images -a -q --filter label=aisb.test
 """
 _made: set[str] = set()
@@ -103,7 +109,7 @@ class World(NamedTuple):
 
     def offers(self, *newer: str, agent: str = PI_VERSION) -> None:
         """The archive has its packages, and those that are named in a newer version; npm the agent in this one as well."""
-        names = sorted({*SANDBOX_PACKAGES, *GATE_PACKAGES} - _IN_EVERY_BASE)
+        names = sorted({*SANDBOX_PACKAGES, *GATE_PACKAGES, *ASKED_FOR} - _IN_EVERY_BASE)
         # Far above the distribution's own numbers: its packages break old ones of some of these.
         packages = [Package(name, "9:2" if name in newer else "9:1", _programs(name)) for name in names]
         write_archive(self.files / "apt", packages)

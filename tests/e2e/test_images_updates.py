@@ -12,7 +12,7 @@ from aisb.domain.harnesses import PI_PACKAGE, PI_VERSION
 from aisb.domain.images import NODE_VERSION
 from tests.e2e.conftest import NAMES as HOSTS
 from tests.e2e.sandbox import outside
-from tests.e2e.small import REFERENCE, World, end_small_worlds, small_world
+from tests.e2e.small import ASKED_FOR, REFERENCE, World, end_small_worlds, small_world
 from tests.e2e.test_images import NAMES
 
 if TYPE_CHECKING:
@@ -32,6 +32,73 @@ def world(lab: Lab) -> Iterator[World]:
     """Small images to be built, on this host."""
     with small_world(lab) as made:
         yield made
+
+
+PINNED = """
+aisb build -q >names || exit 3
+record | field source; record | field digest
+skopeo inspect --format '{{.Digest}}' docker://$reference
+for image in $(cat names); do label base-digest $image; done
+"""
+
+
+def test_a_base_of_a_registry_is_pinned_by_digest(world: World) -> None:
+    """Looked up by skopeo, fetched and built on by digest."""
+    result = world.run(PINNED)
+
+    source, *digests = result.text.split()
+    assert (source, digests) == (f"{REFERENCE.rpartition(':')[0]}@{digests[0]}", [digests[0]] * 4), result.errors
+
+
+ADDED = ASKED_FOR[0]
+AT_ONCE = f"""
+aisb build -q >plain && rm -rf state || exit 3
+aisb build --install {ADDED} >one 2>one.err & aisb build --install {ADDED} >two 2>two.err & wait
+cmp one two && grep -l 'waiting for another build of the sandbox image' one.err two.err | wc -l
+ls state/ai-sandbox/builds | wc -l; sed -n 's/^aisb-step: //p' state/ai-sandbox/builds/*
+podman run --rm --network none --entrypoint /usr/bin/dpkg-query $(head -n 1 one) -W -f '${{Status}}\\n' {ADDED}
+podman rmi -f $(head -n 1 one) >/dev/null
+"""
+
+
+def test_two_builds_of_one_image_do_the_work_once(world: World) -> None:
+    """The second waits for the first; packages beyond the usual reuse every layer before them."""
+    result = world.run(AT_ONCE, timeout=280)
+
+    assert result.text.splitlines() == [
+        "1",
+        "1",
+        f"packages asked for by --install: {ADDED}",
+        "the user",
+        "checking what is in it",
+        "install ok installed",
+    ], result.errors
+
+
+KILLED = """
+aisb build -q >plain || exit 3
+look() { podman images -q; podman ps -aq --external; }
+look >before
+aisb build --install $PACKAGE >/dev/null 2>&1 & build=$!
+until pgrep -u $(id -u) -f "[e]xtra $PACKAGE" >/dev/null; do kill -0 $build || exit 4; sleep 0.05; done
+kill -9 $build; wait $build; echo "killed: $?"
+while pgrep -u $(id -u) -f "[e]xtra $PACKAGE" >/dev/null; do sleep 0.05; done
+while pgrep -u $(id -u) -f "[b]uild.*$XDG_CACHE_HOME/ai-sandbox/contexts" >/dev/null; do sleep 0.05; done
+look | diff before - && echo "nothing new"
+sandbox=$(aisb build -q --install $PACKAGE | head -n 1)
+podman run --rm --network none --entrypoint /usr/bin/dpkg-query $sandbox -W -f '${Status}\\n' $PACKAGE
+podman rmi -f $sandbox >/dev/null
+"""
+
+
+def test_a_killed_build_leaves_no_half_image_and_stops_no_other(world: World) -> None:
+    """What ran in it ends by itself; the next build of the same image is a whole one. (C53)"""
+    # The hosts share one table of processes.
+    package = ASKED_FOR[1 + HOSTS.index(world.lab.name)]
+
+    result = world.run(KILLED, PACKAGE=package, timeout=280)
+
+    assert result.text.splitlines() == ["killed: 137", "nothing new", "install ok installed"], result.errors
 
 
 BELIEVED = """
