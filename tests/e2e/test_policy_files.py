@@ -127,7 +127,7 @@ POLICIES = {
     "another method": (RULE + "{action: ALLOW, method: BREW, path: /a}\n", 4, "BREW"),
     "two methods": (RULE + "{action: ALLOW, method: 'GET,POST', path: /a}\n", 4, "GET,POST"),
     "no expression": (RULE + "{action: ALLOW, method: GET, path: '/(a'}\n", 4, "/(a"),
-    "code in a path": (RULE + '{action: ALLOW, method: GET, path: "/a\\nhttp_access allow all"}\n', 4, "path"),
+    "code in a path": (RULE + '{action: ALLOW, method: GET, path: "/a\\nhttp_access allow all"}\n', 4, "\\n stands for something else"),
     "a tree as a host": ("networkPolicies:\n- host: '*.a.test'\n  policies: []\n", 2, "*.a.test"),
     "a host with a port": ("networkPolicies:\n- host: a.test:443\n  policies: []\n", 2, "a.test:443"),
     "latin-1": ("allow: [m\udcfcnchen.test]\n", 1, "UTF-8"),
