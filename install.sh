@@ -78,7 +78,8 @@ need_alias_name() {
 	aisb | ai-sandbox) die $USAGE "--alias $1 would hide the other verbs of aisb" "$hint" ;;
 	and | begin | end | foreach | not | or | repeat | switch) die $USAGE "--alias $1 is a word of the shell" "$hint" ;;
 	esac
-	if compgen -kb | grep -Fqx -- "$1"; then
+	# Not by a pipe: grep ends with the first line that matches, and what still writes fails then.
+	if grep -Fqx -- "$1" <<<"$(compgen -kb)"; then
 		die $USAGE "--alias $1 is a word of the shell" "$hint"
 	fi
 	alias_name=$1
