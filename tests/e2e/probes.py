@@ -23,7 +23,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no
 
 _UNREACHABLE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM}
 _TLS_RECORDS = {0x15: "alert", 0x16: "TLS"}
-_CURL_CUT = {7, 35, 52, 56, 97}
+_CURL_CUT = {7, 35, 52, 55, 56, 97}
 _CURL_NO_NAME = 6
 _DNS_CODES = {0: "no answer", 2: "SERVFAIL", 3: "NXDOMAIN"}
 
