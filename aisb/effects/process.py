@@ -157,22 +157,23 @@ def _heard(process: subprocess.Popen[bytes], command: Command, largest: int) -> 
     with selectors.DefaultSelector() as selector:
         for pipe in (process.stdout, process.stderr, process.stdin):
             if pipe is not None:
-                selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
+                event = selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ
+                selector.register(pipe, event, pipe)
         while selector.get_map():
             ready = selector.select(deadline - time.monotonic())
             if not ready and time.monotonic() >= deadline:
                 raise _too_slow(command)
             for key, _ in ready:
-                if key.fileobj is process.stdin:
+                if key.data is process.stdin:
                     left = left[_written(key.fd, left) :]
                     is_over = not left
                 else:
                     data = os.read(key.fd, _PIECE)
-                    said[key.fileobj] += data
+                    said[key.data] += data
                     is_over = not data
                 if is_over:
-                    selector.unregister(key.fileobj)
-                    key.fileobj.close()  # type: ignore[union-attr]  # a pipe, never a bare number
+                    selector.unregister(key.data)
+                    key.data.close()
             if sum(map(len, said.values())) > largest:
                 raise CommandError(f"{command.as_shell()} said more than {largest} bytes")
     try:

@@ -211,7 +211,9 @@ def run_job(
         remove = partial(_remove, remove_command(job.podman, session.run), runner)
         tidy = partial(_tidy, gate, session, job)
         kill = partial(kill_first_process, session.pid_file)
-        report = partial(_report_for_us, job, session.run, guard.shield)
+        tell = partial(tell_of_killed, job.directories.state, session.run)
+        # Nobody is there then to whom it could be said, and the next run takes what it finds for what was there.
+        report = partial(_compare, job, session.run, guard.shield, None, tell)
         last = partial(_tidy_for_us, partial(tidy, seconds=_GUARDIAN_SECONDS, is_ours=False), report, guard)
         with held(), guardian(Measures(kill, remove, last)) as descriptor:
             files = plan.session_files | run_files(job, session, plan.net, guard.shield)
@@ -229,12 +231,7 @@ def run_job(
             record.end(end_of(outcome))
             kept = tidy()
             # Imported by now, while the sandbox started.
-            from aisb.effects.file_report import report_of
-            from aisb.render.file_report import file_lines, warns
-
-            changes = report_of(job.project, guard.shield, watch, _copies(job, session.run))
-            if warns(changes):
-                record.tell(file_lines(changes, job.project))
+            changes = _compare(job, session.run, guard.shield, watch, record.tell)
             audit = kept.lines or tuple(read_lines(kept.path) if kept.path else ())
             return Ended(outcome, audit, kept.fault or record.fault, changes, tuple(lost))
 
@@ -289,11 +286,6 @@ class _Wires(NamedTuple):
     home: Hold | None
 
 
-def _copies(job: Job, run: str) -> str:
-    """Where copies are of what a run has changed."""
-    return f"{job.directories.state}/before/{run}"
-
-
 def _tidy_for_us(tidy: Callable[[], object], report: Callable[[], object], guard: Guard) -> None:
     """The guardian's part, when we are gone."""
     try:
@@ -303,18 +295,18 @@ def _tidy_for_us(tidy: Callable[[], object], report: Callable[[], object], guard
         guard.release()
 
 
-def _report_for_us(job: Job, run: str, shield: Shield) -> None:
-    """
-    What became of a project's files is on record then: nobody is there to whom it could be said.
-
-    The next run would have nothing to say of it, for it finds it there.
-    """
+def _compare(
+    job: Job, run: str, shield: Shield, watch: Watch | None, tell: Callable[[Sequence[str]], object]
+) -> FileReport:
+    """What became of a project's files, and of mounted ones; it is told where it is worth a warning."""
     from aisb.effects.file_report import report_of
     from aisb.render.file_report import file_lines, warns
 
-    report = report_of(job.project, shield, None, _copies(job, run))
+    # With copies of what was there.
+    report = report_of(job.project, shield, watch, f"{job.directories.state}/before/{run}")
     if warns(report):
-        tell_of_killed(job.directories.state, run, file_lines(report, job.project))
+        tell(file_lines(report, job.project))
+    return report
 
 
 def _attached(

@@ -14,10 +14,9 @@ from aisb.effects.home_places import Home, make_places
 from aisb.effects.process import Finished
 from aisb.effects.run import Job, need_home
 from aisb.effects.session import this_process
-from aisb.effects.shield import Wishes
-from aisb.effects.state import Directories
 from aisb.errors import CommandError, Unprotected
 from tests.fakes import FakeRunner, said
+from tests.unit.jobs import JOB
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,19 +28,8 @@ CREATE = ("podman", "volume", "create", "--label", "aisb.role=home", "aisb-home-
 
 
 def make_job(tmp_path: Path) -> Job:
-    return Job(
-        podman="podman",
-        network="pasta",
-        gate_network="pasta",
-        directories=Directories(runtime="/r", cache="/c", state=f"{tmp_path}/state", config="/k"),
-        project="/x",
-        policy_directory="",
-        wishes=Wishes(),
-        home_volume="aisb-home-x",
-        command=("true",),
-        environment={},
-        stdin=True,
-        terminal=False,
+    return JOB._replace(
+        directories=JOB.directories._replace(state=f"{tmp_path}/state"), project="/x", home_volume="aisb-home-x"
     )
 
 

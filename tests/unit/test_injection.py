@@ -31,11 +31,10 @@ from aisb.domain.injection import Injection, Injector, Secret, Treatment, header
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.policy import Policy, parse_allow
 from aisb.effects.inject import prepare, refuse_in_mounts
-from aisb.effects.run import Job
-from aisb.effects.shield import Shield, Wishes
-from aisb.effects.state import Directories
+from aisb.effects.shield import Shield
 from aisb.errors import UsageError
 from gate.judging import answer
+from tests.unit.jobs import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -340,22 +339,7 @@ def test_a_value_that_the_hosts_pi_has_under_another_name_is_refused(
 ) -> None:
     """Whatever puts it in, after the flags were looked at."""
     _, secrets = prepare(parsed(f"T@{HOST}"), {}, {b"T": VALUE.encode()}, ("x",))
-    job = Job(
-        podman="podman",
-        network="",
-        gate_network="",
-        directories=Directories("/r", "/c", "/s", "/k"),
-        project="",
-        policy_directory="",
-        wishes=Wishes(),
-        home_volume="",
-        command=("pi",),
-        environment=variables,
-        stdin=False,
-        terminal=False,
-        secrets=secrets,
-        seeds=seeds,
-    )
+    job = JOB._replace(command=("pi",), environment=variables, secrets=secrets, seeds=seeds)
     refused = ""
 
     try:

@@ -14,10 +14,10 @@ from aisb.domain.mounts import MountWish, check_target, default_target, parse_mo
 from aisb.domain.protected import DIRECTORY, FILE, Cover
 from aisb.effects.guard import Root
 from aisb.effects.mounts import Around, Placed, find_places, need_no_bypass, need_own_targets
-from aisb.effects.run import Job, covered_sources, roots_to_guard
+from aisb.effects.run import covered_sources, roots_to_guard
 from aisb.effects.shield import Shield, Wishes
-from aisb.effects.state import Directories
 from aisb.errors import AisbError, Untrusted, UsageError
+from tests.unit.jobs import JOB
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,21 +254,7 @@ def placed(source: str, target: str, *, read_only: bool) -> Placed:
 def test_what_is_mounted_over_no_other_agent_may_be_able_to_replace() -> None:
     """Covers, what lies around masks, the policy's directory, and the places of mounts, in the project and in others."""
     places = (placed("/x", "/project/data", read_only=False), placed("/y", "/project/data/in", read_only=True))
-    job = Job(
-        podman="podman",
-        network="",
-        gate_network="",
-        directories=Directories("/r", "/c", "/s", "/k"),
-        project="/p",
-        policy_directory="1 2",
-        wishes=Wishes(),
-        home_volume="",
-        command=("true",),
-        environment={},
-        stdin=False,
-        terminal=False,
-        places=places,
-    )
+    job = JOB._replace(project="/p", policy_directory="1 2", places=places)
     shield = Shield(
         covers=(Cover("/p/.git", "/project/.git", DIRECTORY, False, ""),),
         masks=(

@@ -20,10 +20,9 @@ from aisb.domain.no_gate import MOST_ADDRESSES, Pin, Pinned, pin
 from aisb.domain.policy import Policy, parse_allow, with_presets, without_gate
 from aisb.effects.no_gate import look_up_command, with_pins
 from aisb.effects.plan import Plan
-from aisb.effects.run import Job, mounts_of, view_of
+from aisb.effects.run import mounts_of, view_of
 from aisb.effects.session import Session
-from aisb.effects.shield import Shield, Wishes
-from aisb.effects.state import Directories
+from aisb.effects.shield import Shield
 from aisb.errors import Unavailable, UsageError
 from aisb.render.explain import policy_lines
 from aisb.render.identity import command_environment
@@ -34,6 +33,7 @@ from gate.look_up import look_up
 from gate.pins import read_table
 from gate.resolver import PinnedResolver
 from tests.fakes import FakeRunner, said
+from tests.unit.jobs import JOB
 
 VERBS = frozenset({"run", "learn"})
 HOST = ("198.51.100.2", "2001:db8::2")
@@ -443,20 +443,7 @@ def test_names_are_asked_for_as_they_stand(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_the_sandbox_has_the_network_of_full_access_and_a_resolver_of_its_own(network: str, options: str) -> None:
-    job = Job(
-        podman="podman",
-        network=network,
-        gate_network="other",
-        directories=Directories("/c", "/s", "/r", "/f"),
-        project="",
-        policy_directory="",
-        wishes=Wishes(),
-        home_volume="h",
-        command=("true",),
-        environment={},
-        stdin=True,
-        terminal=False,
-    )
+    job = JOB._replace(network=network, gate_network="other", home_volume="h", stdin=True)
     session = Session("1", "/r/r/1")
 
     assert view_of(job, plan_of(), session, (), Shield()).network == options

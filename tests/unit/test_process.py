@@ -12,19 +12,19 @@ from aisb.errors import CommandError
 MANY = "x" * 300_000
 
 
-def shell(script: str, **fields: object) -> Command:
-    return Command(("/bin/sh", "-c", script), 10)._replace(**fields)  # type: ignore[arg-type]  # each case names fields
+def shell(script: str, told: bytes | None = None, cwd: str = "/", timeout_seconds: float = 10) -> Command:
+    return Command(("/bin/sh", "-c", script), timeout_seconds, input=told, cwd=cwd)
 
 
 @pytest.mark.parametrize(
     ("command", "finished"),
     [
         (shell("echo out; echo err >&2; exit 3"), Finished(3, b"out\n", b"err\n")),
-        (shell("cat; pwd", input=b"in\0put\n", cwd="/usr"), Finished(0, b"in\0put\n/usr\n")),
+        (shell("cat; pwd", told=b"in\0put\n", cwd="/usr"), Finished(0, b"in\0put\n/usr\n")),
         (shell("cat"), Finished(0)),
-        (shell("cat", input=b""), Finished(0)),
-        (shell("exec 0<&-; sleep 0.1; echo deaf", input=MANY.encode()), Finished(0, b"deaf\n")),
-        (shell("tee /dev/stderr", input=MANY.encode()), Finished(0, MANY.encode(), MANY.encode())),
+        (shell("cat", told=b""), Finished(0)),
+        (shell("exec 0<&-; sleep 0.1; echo deaf", told=MANY.encode()), Finished(0, b"deaf\n")),
+        (shell("tee /dev/stderr", told=MANY.encode()), Finished(0, MANY.encode(), MANY.encode())),
         (shell("kill -s TERM $$"), Finished(-15)),
         (shell("exec >&- 2>&-; sleep 0.1; exit 4"), Finished(4)),
     ],
