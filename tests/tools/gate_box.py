@@ -456,6 +456,8 @@ def _enter_root(plan: dict[str, Any], scratch: str) -> None:
         _mount("--bind", f"{system}/{name}", f"{root}/{name}")
     _mount("--bind", f"{scratch}/resolv.conf", f"{root}/etc/resolv.conf")
     _mount("--rbind", "/dev", f"{root}/dev")
+    # A gate of its own has its own: two squids that begin at once would meet there.
+    _mount("-t", "tmpfs", "-o", "nosuid,nodev,noexec,size=64m,mode=1777", "tmpfs", f"{root}/dev/shm")
     _mount("--bind", f"{scratch}/libexec", f"{root}/usr/libexec")
     _mount("--bind", f"{scratch}/g", f"{root}/run/aisb")
     _mount("-t", "tmpfs", "-o", "nosuid,nodev,noexec,size=1m,mode=1777", "tmpfs", f"{root}/run/squid")

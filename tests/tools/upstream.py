@@ -43,6 +43,9 @@ acl known proxy_auth REQUIRED
 http_access allow known
 http_access deny all"""
 
+# squid's shared memory has the same name in every squid, and stays where one is killed.
+_OWN_SHARED_MEMORY = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh")
+
 
 class Asked(NamedTuple):
     """One request that the proxy got: from where, the method, the URL or authority, and its answer."""
@@ -90,9 +93,8 @@ class Proxy:
 
     def start(self) -> None:
         """Listen."""
-        # Another squid on this machine has shared memory too, under the name of its service.
-        name = f"upstream{os.getpid()}{os.urandom(2).hex()}"
-        argv = [*self._place.enter, "/usr/sbin/squid", "-N", "-n", name, "-f", f"{self.directory}/conf"]
+        squid = ("/usr/sbin/squid", "-N", "-f", f"{self.directory}/conf")
+        argv = [*self._place.enter, *_OWN_SHARED_MEMORY, *squid]
         self._process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
