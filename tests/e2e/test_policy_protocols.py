@@ -25,11 +25,8 @@ set -e
 identity='-c user.name=x -c user.email=x@x.test'
 git clone -q https://{git_server.UNREAD}/whole.git work 2>errors
 cd work
-python3 -c 'import random, sys
-made = random.Random(1)
-for _ in range(int(sys.argv[1])):
-    sys.stdout.buffer.write(made.randbytes(1 << 20))' $LARGE_MB >large
-git add -A; git $identity commit -qm one; git gc -q
+head -c ${{LARGE_MB}}M /dev/urandom >large
+git config core.compression 0; git add -A; git $identity commit -qm one; git gc -q
 for site in {git_server.UNREAD} {git_server.OPENED}; do
     url=https://$site/whole.git
     git push -q $url HEAD:main
