@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from posixpath import normpath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from aisb.domain.git_config import attribute_paths, hooks_paths, include_paths, program_paths
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from aisb.domain.git_config import Setting
+
+# The home that `~` or `~name` stands for, by that name; "" where nobody has it, and the text is a path as it is.
+HomeOf: TypeAlias = "Callable[[str], str]"
 
 DIRECTORY = "directory"
 FILE = "file"
@@ -89,28 +92,30 @@ def of_other_repository(directory: str) -> list[Protected]:
     return below(directory, OF_OTHER_REPOSITORIES.get(directory.rpartition("/")[2], ()))
 
 
-def named_in(settings: tuple[Setting, ...], *, file: str, top: str, home: str) -> Iterator[Protected]:
+def named_in(settings: tuple[Setting, ...], *, file: str, top: str, home_of: HomeOf) -> Iterator[Protected]:
     """
     What a configuration names as hooks, attributes or programs, as absolute paths.
 
     `file` is where it stands, `top` the top of its work tree. What it includes is told by `included_in`.
     """
     for value in hooks_paths(settings):
-        yield Protected(_absolute(value, top, home), DIRECTORY)
+        yield Protected(_absolute(value, top, home_of), DIRECTORY)
     for value in (*attribute_paths(settings), *program_paths(settings)):
-        yield Protected(_absolute(value, top, home), FILE)
-    for path in included_in(settings, file=file, home=home):
+        yield Protected(_absolute(value, top, home_of), FILE)
+    for path in included_in(settings, file=file, home_of=home_of):
         yield Protected(path, FILE)
 
 
-def included_in(settings: tuple[Setting, ...], *, file: str, home: str) -> list[str]:
+def included_in(settings: tuple[Setting, ...], *, file: str, home_of: HomeOf) -> list[str]:
     """The files that a configuration includes, as absolute paths."""
-    return [_absolute(value, file.rpartition("/")[0], home) for value in include_paths(settings)]
+    return [_absolute(value, file.rpartition("/")[0], home_of) for value in include_paths(settings)]
 
 
-def _absolute(value: str, base: str, home: str) -> str:
-    if value.startswith("~/"):
-        value = f"{home}/{value[2:]}"
+def _absolute(value: str, base: str, home_of: HomeOf) -> str:
+    if value.startswith("~"):
+        name, _, rest = value[1:].partition("/")
+        home = home_of(name)
+        value = f"{home}/{rest}" if home else value
     return plain(value if value.startswith("/") else f"{base}/{value}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from typing import TYPE_CHECKING
 
@@ -197,7 +198,7 @@ class Repositories:
                 continue
             self._seen.add((path, top))
             settings = self._settings(path)
-            pending += included_in(settings, file=path, home=self._home)
+            pending += included_in(settings, file=path, home_of=self._home_of)
             for item in self._named_by(settings, path, top):
                 if is_there and item.kind == FILE and self._tree.status(item.path) is None:
                     continue
@@ -208,13 +209,19 @@ class Repositories:
                 yield item
 
     def _named_by(self, settings: tuple[Setting, ...], file: str, top: str) -> Iterator[Protected]:
-        for item in named_in(settings, file=file, top=top, home=self._home):
+        for item in named_in(settings, file=file, top=top, home_of=self._home_of):
             if place := self._tree.place_of(item.path):
                 yield Protected(place, item.kind)
         for name in dict.fromkeys(program_names(settings)):
             place = self._tree.place_of(f"{top}/{name}")
             if place and is_file(self._tree.status(place)):
                 yield Protected(place, FILE)
+
+    def _home_of(self, name: str) -> str:
+        try:
+            return pwd.getpwnam(name).pw_dir if name else self._home
+        except KeyError:
+            return ""
 
     def _settings(self, path: str) -> tuple[Setting, ...]:
         """Of a file, read once whatever it is asked for."""

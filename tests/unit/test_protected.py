@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import resource
 import subprocess
@@ -416,6 +417,20 @@ def test_what_is_not_to_be_protected_is_told_when_it_changed(project: Path, tmp_
     report = report_of(str(project), before, cast("Watch", watch), f"{tmp_path}/copies")
 
     assert (report.protected, report.runnable) == ((), ((".envrc", "new"), (".git/config", "changed")))
+
+
+def test_a_home_is_the_one_of_whose_name_is_there(project: Path) -> None:
+    """As git and a shell read `~`: nobody's name is a part of the path."""
+    named = "[core]\nhooksPath = {}\nfsmonitor = ~nobody-of-this-name/x\n[include]\npath = ~/etc/inc\n"
+    root = pwd.getpwuid(0)
+    make(project, {".git/config": named.format(f"~{root.pw_name}/../{project}/own"), "own/x": "", "etc/inc": ""})
+    make(project, {"~nobody-of-this-name/x": ""})
+
+    covers = shown(shield_of(project, Wishes(home=str(project))))
+
+    assert [line for line in covers if ".git" not in line] == [
+        ".husky ro", ".pi ro", "etc rw", "etc/inc ro", "own ro", "~nobody-of-this-name rw", "~nobody-of-this-name/x ro",
+    ]  # fmt: skip
 
 
 def test_the_users_own_configuration_counts_as_well(project: Path) -> None:
