@@ -121,7 +121,7 @@ podman rmi -f $(cat second) >/dev/null
 
 
 # Nothing of this depends on the host's podman: one host will do.
-@pytest.mark.parametrize("lab", HOSTS[:1], indirect=True)
+@pytest.mark.parametrize("lab", HOSTS[-1:], indirect=True)
 def test_a_tag_is_believed_for_a_week_and_then_looked_up_again(world: World) -> None:
     """With the clock as somebody else's: a young record asks nobody, an old one does, and what has moved is built."""
     result = world.run(BELIEVED)
@@ -221,7 +221,7 @@ told() { grep 'aisb: .*aisb-test-base' $1 | grep -v ' s$\\|on that first$' | hea
 
 
 # Nothing of this depends on the host's podman: one host will do.
-@pytest.mark.parametrize("lab", HOSTS[:1], indirect=True)
+@pytest.mark.parametrize("lab", HOSTS[-1:], indirect=True)
 def test_a_registry_in_trouble_keeps_nobody_from_running(world: World) -> None:
     """(C53) A row a fault: 69 and the record as it was where something was to be built; a run goes on, and says why."""
     script = f"cat >broken.py <<'PROGRAM'\n{outside('broken_registry')}\nPROGRAM\n{TROUBLE}"
