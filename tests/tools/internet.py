@@ -146,7 +146,11 @@ class Internet:
             if headers.get("upgrade", "").lower() == "websocket":
                 _upgrade(client, reader)
                 return
-            _respond(client, words[1] if len(words) > 1 else "/", address)
+            try:
+                _respond(client, words[1] if len(words) > 1 else "/", address)
+            except ConnectionError:
+                # Whoever asked has gone; that it came is on record.
+                return
 
     def _answer(self, question: bytes, source: str) -> bytes:
         asked = DNSRecord.parse(question)

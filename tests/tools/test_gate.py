@@ -196,11 +196,13 @@ def test_a_slow_reader_gets_all_of_a_large_answer(path: str) -> None:
 
 
 def test_a_stream_is_passed_on_as_it_comes(path: str) -> None:
+    """The head is there long before the server has sent the rest, three seconds later."""
     with connected(path) as client:
-        client.sendall(get_and_close("http://allowed.test/slow/1"))
-        head, body = listen(client, until=b"\r\n\r\n"), listen(client)
-    assert head.seconds < 0.5
-    assert (body.data, body.seconds) == (b"hello from 203.0.113.10\n", pytest.approx(1, abs=0.6))
+        client.sendall(get_and_close("http://allowed.test/slow/3"))
+        listen(client, until=b"\r\n\r\n")
+        body = listen(client)
+    assert body.data == b"hello from 203.0.113.10\n"
+    assert body.seconds > 1
 
 
 def test_an_upgrade_to_websocket_and_to_nothing_else(path: str, world: World) -> None:
@@ -324,18 +326,26 @@ def test_plain_text_does_not_go_to_port_443_on_a_kept_connection_either(path: st
 # --- a run that asks without end -------------------------------------------------------------------
 
 
+def _seconds_of_starts(path: str, number: int) -> list[float]:
+    """How long a start of that run would wait for the gate's own name, so many times."""
+    heard = [say(path, get_and_close("http://ok.aisb.internal/"), until=b"ok\n") for _ in range(number)]
+    assert {answer.status for answer in heard} == {200}
+    return [answer.seconds for answer in heard]
+
+
 def test_a_run_that_pipelines_without_end_leaves_squid_to_the_others(path: str, gate: GateBox) -> None:
     """Its requests for the gate's own name are in no record; squid is one thread, and all runs' starts ask it. (A58)"""
     other = gate.open("000000ff")
+    quiet = _seconds_of_starts(other, 5)
     words = get("http://ok.aisb.internal/", *(f"X-{number}: {'a' * 300}" for number in range(90)))
     with Flood(path, words, connections=200) as flood:
         wait_for(lambda: flood.answered > AT_A_TIME, "the flood is under way")
-        seconds = [say(other, get_and_close("http://ok.aisb.internal/"), until=b"ok\n").seconds for _ in range(5)]
+        seconds = _seconds_of_starts(other, 5)
         assert gate.ask({"op": "status"})["ok"] is True
     assert gate.ask({"op": "close", "run": "000000ff"})["ok"] is True
 
-    # As long as a start waits for its own; the machine may have hiccups of its own.
-    assert statistics.median(seconds) < 2
+    # As long as a start waits for its own, where the machine itself is not that slow.
+    assert statistics.median(seconds) < max(2, 20 * statistics.median(quiet))
 
 
 @pytest.mark.parametrize(
@@ -350,13 +360,13 @@ def test_what_is_always_refused_on_a_kept_connection_waits_for_its_turn_too(
     path: str, gate: GateBox, words: bytes
 ) -> None:
     other = gate.open("000000fd")
-    assert say(other, get_and_close("http://ok.aisb.internal/"), until=b"ok\n").status == 200
+    quiet = _seconds_of_starts(other, 5)
     with Flood(path, words, connections=300, first=get("http://ok.aisb.internal/")):
-        seconds = [say(other, get_and_close("http://ok.aisb.internal/"), until=b"ok\n").seconds for _ in range(12)]
+        seconds = _seconds_of_starts(other, 12)
     assert gate.ask({"op": "close", "run": "000000fd"})["ok"] is True
 
-    # The flood has begun after some of them.
-    assert statistics.median(seconds[4:]) < 0.5
+    # The flood has begun after some of them. Where the machine itself is slow, so are they.
+    assert statistics.median(seconds[4:]) < max(0.5, 20 * statistics.median(quiet))
 
 
 def test_a_run_that_asks_for_long_paths_without_end_costs_no_other_run_its_record(path: str, gate: GateBox) -> None:

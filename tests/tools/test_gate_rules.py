@@ -16,7 +16,7 @@ import pytest
 
 from aisb.domain.gather import SourcedHost, SourcedRule
 from aisb.domain.http_rules import parse_rule
-from tests.tools.gate_box import ZONE, GateBox, World, allowing, wait_for
+from tests.tools.gate_box import ZONE, GateBox, World, allowing, poll, wait_for
 from tests.tools.gate_client import (
     Heard,
     connect,
@@ -139,9 +139,13 @@ def test_a_path_made_for_a_rule_is_refused_and_ends_nothing(world: World, system
 
         assert [(answer.status, b"takes too long" in answer.data) for answer in heard] == [(403, True)] * 5
         assert [way(path, said("GET", "/ab", "Connection: close")).status for path in (one, other)] == [200, 200]
-        # As long as what took one run too long.
-        long = f"/{'a' * 80}b"
-        assert [way(path, said("GET", long, "Connection: close")).status for path in (one, other)] == [403, 200]
+        # As long as what took one run too long; what it spent is forgotten after seconds, which a busy machine may take.
+        for _ in poll(30):
+            way(one, said("GET", f"/{'a' * 60}c", "Connection: close"))
+            long = [way(path, said("GET", f"/{'a' * 80}b", "Connection: close")).status for path in (one, other)]
+            if long == [403, 200]:
+                break
+        assert long == [403, 200]
         assert "the gate ends" not in gate.log()
 
 
