@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -485,6 +486,7 @@ def job_of(
         terminal=not request.serves and os.isatty(0) and os.isatty(1),
         limits=tuple(limit for limit in request.wanted.limits if limit.name not in unkept),
         timeout_seconds=request.timeout_seconds,
+        ended_by=signal.SIGHUP if request.has("shell") else signal.SIGTERM,
         target=target_of(request, place.project),
         publish=request.wanted.publish,
         keep=request.keep,

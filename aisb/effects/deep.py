@@ -294,6 +294,10 @@ class Talk:
     def gate_has_ended(self, words: str) -> None:
         """What has to work does not then, and is said."""
 
+    def is_over(self) -> bool:
+        """It is the sandbox that ends."""
+        return False
+
     def finish(self) -> None:
         """Wait for what is still being said."""
         for thread in self._threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -97,6 +98,9 @@ class Streams(Protocol):
     def gate_has_ended(self, words: str) -> None:
         """The sandbox goes on, without a network."""
 
+    def is_over(self) -> bool:
+        """Whether they have left, or were sent away."""
+
 
 class Job(NamedTuple):
     """
@@ -124,6 +128,8 @@ class Job(NamedTuple):
     secrets: bytes = b""
     limits: tuple[Limit, ...] = ()
     timeout_seconds: int = 0
+    # The signal that has the command end.
+    ended_by: int = signal.SIGTERM
     # What else is mounted, and whether the image is read-only.
     places: tuple[Placed, ...] = ()
     read_only: bool = False
@@ -228,7 +234,7 @@ def run_job(
                 wires = _Wires(gate.key if gate else "", gate.lock if gate else None, descriptor, guard.held, home)
                 with gate_watched(gate.directory if gate else "", partial(_tell_lost, job, on_change)) as lost:
                     outcome = _attached(job, plan, session, guard.shield, runner, wires, remove, watch)
-            record.end(end_of(outcome))
+            record.end(end_of(outcome, has_left=job.service is not None and job.service.is_over()))
             kept = tidy()
             # Imported by now, while the sandbox started.
             changes = _compare(job, session.run, guard.shield, watch, record.tell)
@@ -337,6 +343,7 @@ def _attached(
             job.timeout_seconds,
             streams,
             partial(_begin, job, session.run, wires.home),
+            job.ended_by,
         )
         started = time.monotonic()
         with watch:

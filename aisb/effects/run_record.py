@@ -19,7 +19,7 @@ from aisb.domain.run_record import AISB, COMMAND, KILLED, MEMORY, NOT_KNOWN, SIG
 from aisb.effects.session import is_gone, this_process
 from aisb.effects.signals import ended_in_order, number_of
 from aisb.effects.state import make_private, read_if_there
-from aisb.effects.supervise import EXEC, TIMED_OUT
+from aisb.effects.supervise import EXEC, GRACE_SECONDS, TIMED_OUT
 from aisb.errors import AisbError
 
 if TYPE_CHECKING:
@@ -211,8 +211,12 @@ def tell_of_killed(state: str, run: str, lines: Sequence[str]) -> None:
             RunRecord(state, fields).tell(lines)
 
 
-def end_of(outcome: Outcome) -> End:
-    """How a run ended that had begun, in the words in which its user is told."""
+def end_of(outcome: Outcome, *, has_left: bool = False) -> End:
+    """
+    How a run ended that had begun, in the words in which its user is told.
+
+    `has_left` says that whoever the sandbox was lent to has ended the session.
+    """
     try:
         code = outcome.exit_code()
     except AisbError as error:
@@ -226,15 +230,27 @@ def end_of(outcome: Outcome) -> End:
         return End(code, MEMORY, "the kernel killed it: its memory was used up (--memory)")
     if outcome.unwritten:
         return End(code, AISB if code == 1 else COMMAND, f"its output could not be written: {outcome.unwritten}")
-    if outcome.reader_left:
-        return End(code, SIGNAL, "ended because nobody read its output any more")
-    if outcome.was_told and code - 128 in _ENDING:
-        return End(code, SIGNAL, f"somebody ended it by {_signal(code)}")
+    if has_left and not outcome.told_by:
+        return End(0, COMMAND, "its client ended the session")
+    if reason := _ended_from_outside(outcome, code):
+        return End(code, SIGNAL, reason)
     if outcome.unstarted and outcome.unstarted == code:
         return End(code, COMMAND, _UNSTARTED[code])
     if code > 128:
         return End(code, COMMAND, f"the command ended with {code}, as of {_signal(code)}{caps}")
     return End(code, COMMAND, f"the command ended with {code}{caps}")
+
+
+def _ended_from_outside(outcome: Outcome, code: int) -> str:
+    """Why a command ended that did not by itself; "" where it did."""
+    if outcome.reader_left:
+        return "ended because nobody read its output any more"
+    if not outcome.was_told or code - 128 not in _ENDING:
+        return ""
+    reason = f"somebody ended it by {_signal(128 + outcome.told_by if outcome.told_by else code)}"
+    if outcome.told_by and code == 128 + signal.SIGKILL:
+        return f"{reason}, which it did not heed in {GRACE_SECONDS:.0f} s: it was killed"
+    return reason
 
 
 def _signal(code: int) -> str:

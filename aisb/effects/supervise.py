@@ -61,8 +61,10 @@ class Outcome(NamedTuple):
     hits: tuple[str, ...] = ()
     # What became of files in the home: the state, and the path from there on.
     seeds: tuple[tuple[str, str], ...] = ()
-    # Whether somebody told us to end it.
+    # Whether somebody told us to end it, or its time was over.
     was_told: bool = False
+    # The signal by which somebody did; 0 where nobody did.
+    told_by: int = 0
     # Whether it ended because nobody read its output any more.
     reader_left: bool = False
     # 127 or 126 where there was no such command inside, or none that can be executed.
@@ -142,6 +144,8 @@ class Wiring(NamedTuple):
     streams: tuple[int, int] | None = None
     # Called when the command begins.
     on_begin: Callable[[], None] | None = None
+    # What it is told in the place of SIGTERM: an interactive shell heeds that a terminal hangs up, and nothing less.
+    ended_by: int = signal.SIGTERM
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
@@ -217,18 +221,20 @@ class _Sandbox:
         self._is_first = wiring.streams is not None
         self._on_begin = wiring.on_begin
         self._timeout_seconds = wiring.timeout_seconds
+        self._ended_by = wiring.ended_by
         self._time_up: float | None = None
         self._is_late = False
         self._is_limited = False
         self._watch = Watch()
         self._kill = kill
         self._has_begun = False
+        self._is_held = False
         self._lines = Lines()
         self._deadline: float | None = None
         self._reader_left = False
         self._is_to_be_told = False
         self._told = 0
-        self._was_signalled = False
+        self._signalled_by = 0
         self._look_until = 0.0
 
     def wait(self, terminal: Terminal | None) -> int:
@@ -269,7 +275,7 @@ class _Sandbox:
         code = _exit_status(status)
         # podman that was killed or in trouble may have left its container, and a command that says the same has not.
         # A signal may have come before it was ready to pass one on: it ends then, and leaves the command running.
-        if os.WIFSIGNALED(status) or code in _TROUBLE or self._was_signalled:
+        if os.WIFSIGNALED(status) or code in _TROUBLE or self._signalled_by:
             self._kill()
         is_for_nobody = self._reader_left and code in _ENDED_BY_US
         if is_for_nobody:
@@ -282,11 +288,14 @@ class _Sandbox:
             code = 1
         refusal = "" if self._told else self._lines.refusal
         hits = (*self._watch.end(), *((TIMEOUT,) if self._is_late else ()))
-        was_told = bool(self._told) or self._was_signalled or self._is_late
+        told_by = self._told or self._signalled_by
+        was_told = bool(told_by) or self._is_late
         seeds = tuple(self._lines.seeds)
         unwritten = _unwritten(self._outlets)
         unstarted = self._lines.unstarted
-        return Outcome(code, self._lines.phases, refusal, unwritten, hits, seeds, was_told, is_for_nobody, unstarted)
+        return Outcome(
+            code, self._lines.phases, refusal, unwritten, hits, seeds, was_told, told_by, is_for_nobody, unstarted
+        )
 
     def _timeout(self, terminal: Terminal | None) -> float | None:
         times = [LOOK_SECONDS] if terminal or time.monotonic() < self._look_until else []
@@ -312,6 +321,9 @@ class _Sandbox:
             self._has_begun = terminal is None or terminal.hand_over(self._child)
         elif terminal:
             terminal.keep_keys()
+            if self._lines.phases and not self._is_held:
+                self._is_held = True
+                terminal.hold(self._child)
 
     def _end_start(self, number: int, terminal: Terminal | None) -> None:
         if not self._told:
@@ -351,14 +363,15 @@ class _Sandbox:
     def _obey_signals(self, terminal: Terminal | None) -> None:
         arrived = os.read(self._noted, 64)
         for number, from_terminal in zip(arrived[::2], arrived[1::2], strict=True):
-            self._was_signalled = self._was_signalled or number not in STOPS
+            if number not in STOPS:
+                self._signalled_by = self._signalled_by or number
             if number in STOPS:
                 self._stop()
             elif not self._has_begun:
                 self._end_start(number, terminal)
                 continue
             elif not from_terminal:
-                os.kill(self._child, number)
+                os.kill(self._child, self._ended_by if number == signal.SIGTERM else number)
             elif terminal:
                 # A key that the terminal gave to us alone, just before podman was given the terminal.
                 self._job.press(number)
@@ -392,7 +405,7 @@ class _Sandbox:
 
         False where the command is about to begin, or has just ended, which podman would say: to be tried again.
         """
-        if self._job.is_over() or (not self._is_first and self._job.terminate()):
+        if self._job.is_over() or (not self._is_first and self._job.end_by(self._ended_by)):
             return True
         if EXEC in self._lines.phases and not self._is_first:
             return False

@@ -70,9 +70,18 @@ class Terminal:
             attributes[3] |= termios.ISIG
             _set(attributes)
 
+    def hold(self, podman: int) -> None:
+        """
+        Have podman wait until it is handed over.
+
+        It reads from the terminal as soon as the sandbox is there, and in the background each try is a SIGTTIN, which
+        it takes for one to pass on: a signal that comes later has to wait for seconds until all of them are.
+        """
+        _signal(podman, signal.SIGSTOP)
+
     def hand_over(self, podman: int) -> bool:
         """
-        Let podman have it and the keys, as it has set it, and go on where it stopped to read from it.
+        Let podman have it and the keys, as it has set it, and go on where it waits for it.
 
         False where somebody else has it, which stops us; to be tried again.
         """
@@ -119,9 +128,16 @@ class Terminal:
 
     def take_back(self, podman: int) -> None:
         """Have it again, as it was found; unless podman has it no more, and somebody else does."""
-        if os.tcgetpgrp(sys.stdin.fileno()) == podman:
+        if self._holder() == podman:
             self.lend(os.getpgrp())
             _set(self._before)
+
+    def _holder(self) -> int:
+        """Which process group has it; 0 where it has hung up."""
+        try:
+            return os.tcgetpgrp(sys.stdin.fileno())
+        except OSError:
+            return 0
 
     def stop(self, podman: int, noted: int) -> bool:
         """
@@ -209,10 +225,10 @@ class Job:
         """Continue it, if it is stopped."""
         self._send(self.stopped(), signal.SIGCONT)
 
-    def terminate(self) -> bool:
+    def end_by(self, number: int) -> bool:
         """Tell it to end; past podman, which says so if it has ended meanwhile. False where it is not there."""
         group, _, _ = self._look()
-        self._send(group, signal.SIGTERM)
+        self._send(group, number)
         return bool(group)
 
     def _send(self, group: int, number: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.sandbox import outside, report_of
 from tests.e2e.test_life_kill import FORGET, SLOW, SLOW_PODMAN, SLOW_RUNTIME
-from tests.e2e.test_life_terminal import NOTHING_LEFT, READY, RUN, ask, at_prompt
+from tests.e2e.test_life_terminal import NOTHING_LEFT, READY, RUN, ask, at_prompt, suspend
 
 if TYPE_CHECKING:
     from tests.e2e.lab import Lab, Result
@@ -107,8 +107,7 @@ def test_a_command_that_is_no_shell_can_be_suspended_and_continued(lab: Lab, to:
         ask(shell, "stty -g >before", "")
         shell.sendline(run + f"sh -c ': >up; read line; echo it: $line; sleep 1000' {to}")
         wait_until_up(lab)
-        shell.send(SUSPEND)
-        shell.expect("Stopped.*host> ")
+        suspend(shell)
         ask(shell, "stty -g | cmp before - && echo as it was: $?", "as it was: 0")
         shell.sendline("fg")
         shell.expect("aisb[^\r\n]*\r\n")
@@ -126,8 +125,7 @@ def test_a_suspended_command_can_be_ended(lab: Lab) -> None:
     with at_prompt(lab) as shell:
         shell.sendline(RUN + "sh -c ': >up; exec sleep 1000'")
         wait_until_up(lab)
-        shell.send(SUSPEND)
-        shell.expect("Stopped.*host> ")
+        suspend(shell)
         ask(shell, "bg", "&")
         ask(shell, "until jobs -s | grep Stopped; do sleep 0.1; done", "Stopped")
         ask(shell, "aisb=$(jobs -p %1); kill %1; while kill -0 $aisb; do sleep 0.1; done; echo gone: $?", "gone: 0")

@@ -43,6 +43,17 @@ def ask(shell: pexpect.spawn, line: str, answer: str) -> str:
     return found
 
 
+def suspend(shell: pexpect.spawn) -> None:
+    """
+    Press ^Z until the shell has the terminal again.
+
+    podman passes on that it was continued itself, at a command's start perhaps later than that key.
+    """
+    shell.send("\x1a")
+    while shell.expect(["Stopped.*host> ", pexpect.TIMEOUT], timeout=10):
+        shell.send("\x1a")
+
+
 def test_the_terminal_has_the_callers_size_and_kind(lab: Lab) -> None:
     """C62: size and TERM, and COLORTERM for whoever passes it in, at the command's first instruction."""
     command = "aisb -q --net none --env COLORTERM -- sh -c 'stty size; echo $TERM $COLORTERM'"
@@ -80,8 +91,7 @@ def test_a_change_of_the_size_while_it_was_stopped_arrives_with_fg(lab: Lab) -> 
     with at_prompt(lab, env={"SIZES": SIZES}) as shell:
         shell.sendline(RUN + 'python3 -c "$SIZES"')
         shell.expect("ready\r\n")
-        shell.send("\x1a")
-        shell.expect("Stopped.*host> ")
+        suspend(shell)
         shell.setwinsize(33, 99)
         shell.sendline("fg")
         shell.expect("33 99\r\n")
@@ -136,3 +146,64 @@ def test_the_terminal_is_as_it_was_after_the_run(lab: Lab) -> None:
         ask(shell, f"set +m; {kill_when_up} {deaf}; echo code: $?", "code: 137")
         ask(shell, "stty -g | cmp before - && echo as it was: $?", "as it was: 0")
         ask(shell, NOTHING_LEFT, "\r\n0\r\n0\r\n")
+
+
+# A run with a terminal that is not ours, told to end when its command is there.
+COUNTING = """
+import os, signal
+stops = 0
+def count(*_):
+    global stops
+    stops += 1
+def end(*_):
+    os.write(1, f"stopped {stops} times\\n".encode())
+    os._exit(3)
+signal.signal(signal.SIGTTIN, count)
+signal.signal(signal.SIGTERM, end)
+open("begun", "w").close()
+while True:
+    signal.pause()
+"""
+IN_A_TERMINAL = r"""
+in_a_terminal() { script -qfec "$1" /dev/null </dev/null >said 2>&1 & until [ -e begun ]; do sleep 0.05; done; rm begun; }
+record() { aisb ps --all --json | python3 -c 'import json, sys
+for run in json.load(sys.stdin)["runs"]: print(run["exit"], run["by"], run["reason"])'; }
+"""
+
+
+def test_a_signal_to_a_run_with_a_terminal_is_its_commands_first(lab: Lab) -> None:
+    """podman takes each try to read from a terminal that it has not got yet for a signal to pass on."""
+    script = f"""{IN_A_TERMINAL}
+in_a_terminal 'aisb -q --net none -- python3 -c "$COUNTING"'
+aisb stop .; wait; grep -o 'stopped.*' said; record
+"""
+
+    result = lab.run(script, env={"COUNTING": COUNTING})
+
+    said, *record = [line.strip() for line in result.text.splitlines()]
+    assert (said, record) == ("stopped 0 times", ["3 command the command ended with 3"]), result.errors
+
+
+def test_a_shell_ends_when_it_is_told_to(lab: Lab) -> None:
+    """An interactive shell does not heed SIGTERM, and would be killed after ten seconds without a word to anybody."""
+    script = f"""{IN_A_TERMINAL}
+mkfifo keys; exec 9<>keys; echo "touch begun" >&9
+script -qfec 'aisb -q --net none --shell' /dev/null <&9 >said 2>&1 & until [ -e begun ]; do sleep 0.05; done
+aisb stop .; wait; record
+"""
+
+    result = lab.run(script)
+
+    assert result.text.splitlines() == ["129 signal somebody ended it by SIGTERM"], result.errors
+
+
+def test_a_terminal_that_is_closed_ends_the_run_as_its_signal(lab: Lab) -> None:
+    script = f"""{IN_A_TERMINAL}
+in_a_terminal 'exec aisb -q --net none -- sh -c "touch begun; exec sleep 1000" 2>errors'
+ours=$(pgrep -P $!); kill -9 $!; tail -f /dev/null --pid $ours
+grep -v 'Unable to restore terminal' errors; record; {NOTHING_LEFT}
+"""
+
+    result = lab.run(script)
+
+    assert result.text.splitlines() == ["129 signal somebody ended it by SIGHUP", "0", "0"], result.errors

@@ -174,6 +174,13 @@ ENDINGS = {
     ),
     "its own 127": (Outcome(127, REACHED, ""), End(127, COMMAND, "the command ended with 127")),
     "told": (Outcome(143, REACHED, "", was_told=True), End(143, SIGNAL, "somebody ended it by SIGTERM")),
+    "told, and a shell": (
+        Outcome(129, REACHED, "", was_told=True, told_by=15), End(129, SIGNAL, "somebody ended it by SIGTERM"),
+    ),
+    "told, and not heeded": (
+        Outcome(137, REACHED, "", was_told=True, told_by=15),
+        End(137, SIGNAL, "somebody ended it by SIGTERM, which it did not heed in 10 s: it was killed"),
+    ),
     "told, and heeded": (Outcome(0, REACHED, "", was_told=True), End(0, COMMAND, "the command ended with 0")),
     "late": (Outcome(124, REACHED, "", hits=("timeout",), was_told=True), End(124, TIMEOUT, "its time was over (--timeout)")),
     "memory": (
@@ -198,6 +205,13 @@ ENDINGS = {
 @pytest.mark.parametrize(("outcome", "end"), ENDINGS.values(), ids=ENDINGS.keys())
 def test_it_is_said_whose_an_exit_code_is(outcome: Outcome, end: End) -> None:
     assert end_of(outcome) == end
+
+
+def test_a_session_that_its_client_ended_is_no_command_that_was_killed() -> None:
+    killed = Outcome(137, REACHED, "")
+
+    assert end_of(killed, has_left=True) == End(0, COMMAND, "its client ended the session")
+    assert end_of(killed._replace(told_by=15, was_told=True), has_left=True).by == SIGNAL
 
 
 def test_each_whose_is_in_the_table_above() -> None:

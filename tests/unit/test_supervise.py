@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pexpect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -195,3 +196,59 @@ def test_a_command_whose_time_is_over_is_told_and_killed_and_ends_with_124(
     os.close(variables)
     os.close(held)
     assert (outcome.status, outcome.hits, list(outcome.phases)) == (124, ("timeout",), ["exec", "command"])
+
+
+WITH_A_TERMINAL = """
+import os, sys
+from aisb.effects.sealed import sealed
+from aisb.effects.supervise import Wiring, run_attached
+wiring = Wiring(sealed(b""), os.open("/dev/null", os.O_WRONLY), None, (), sys.argv[1], terminal=True)
+reader = (sys.executable, "-c", sys.argv[2], sys.argv[1])
+print("ended with", run_attached(reader, wiring, lambda: None, lambda: None).status)
+"""
+# As podman does: it begins a sandbox whose command is there a moment later, reads from its terminal, and takes SIGTTIN
+# as one of the signals to pass on.
+READER = """
+import os, select, signal, sys, time
+tries = 0
+def count(*_):
+    global tries
+    tries += 1
+signal.signal(signal.SIGTTIN, count)
+podman = os.getpid()
+(begun, begins), (trying, tries_to), (life, lives) = os.pipe(), os.pipe(), os.pipe()
+def wait_until_held():
+    for _ in range(100):
+        if open(f"/proc/{podman}/stat").read().rpartition(")")[2].split()[0] == "T": return
+        time.sleep(0.01)
+if not os.fork():
+    os.close(lives)
+    os.setsid()
+    if command := os.fork():
+        with open(sys.argv[1], "w") as number: number.write(str(os.getpid()))
+        os.waitpid(command, 0)
+        os._exit(0)
+    os.setpgid(0, 0)
+    os.write(4, b"begun\\n")
+    wait_until_held()
+    os.write(begins, b".")
+    if select.select([trying], [], [], 0.3)[0]: time.sleep(0.3)
+    os.write(4, b"exec\\n")
+    os.read(life, 1)
+    os._exit(0)
+os.read(begun, 1)
+os.write(tries_to, b".")
+print("heard", os.read(0, 9).decode().strip(), "after", tries, "tries", flush=True)
+"""
+
+
+def test_who_reads_from_a_terminal_that_is_not_its_own_yet_is_held(tmp_path: Path) -> None:
+    """Each try would be a signal of its own, and what comes after them would have to wait for all."""
+    child = pexpect.spawn(
+        sys.executable, ["-c", WITH_A_TERMINAL, f"{tmp_path}/number", READER], timeout=30, encoding="utf-8"
+    )
+    with contextlib.closing(child):
+        child.sendline("keys")
+        child.expect("heard keys after ([0-9]+) tries\r\nended with 0\r\n")
+
+    assert child.match.group(1) == "0"
