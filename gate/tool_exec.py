@@ -167,8 +167,13 @@ class Execution:
 
     def _end_in_its_place(self) -> None:
         """As the sandbox's first process, which nobody in it can stop."""
-        if self._orders >= 0:
+        if self._orders < 0:
+            return
+        try:
             end_for(self._keeper)
+        except OSError:
+            # Too much is open just now to look for it.
+            self._late = self._loop.after(_PATIENCE_SECONDS, self._end_in_its_place)
 
     def _order(self, what: bytes) -> None:
         try:

@@ -7,6 +7,7 @@ Paths are bytes. What goes wrong is an OSError, which the caller reports by its 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -16,12 +17,17 @@ from aisb.domain.frames import MOST_BODY_BYTES, MOST_NUMBER
 # As `typing` has it, whose import would take 15 ms of every start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 PIECE_BYTES = 1 << 18
+# No file system gives room in smaller parts that has holes.
+_BLOCK_BYTES = 512
+# Where there is room for what is nobody's file yet.
+_ELSEWHERE = b"/tmp"
 # Without the set-id bits, which nobody sets in a sandbox.
 _KEPT_MODE = 0o1777
 _WITHOUT_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 _LETTERS = {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
 # Where a file beside the one that is meant cannot be put in its place: a mount of its own, somebody else's directory.
 _IN_PLACE = (errno.EBUSY, errno.EACCES, errno.EPERM, errno.EXDEV, errno.EROFS)
@@ -89,7 +95,7 @@ def _need_place(path: bytes) -> None:
 
 
 class Writing:
-    """A file that is being written: what was there stays until `commit`."""
+    """A file that is being written: what was there stays until `commit`, and where that fails as well."""
 
     def __init__(self, path: bytes, mode: int) -> None:
         self.shown = text_of(path)
@@ -98,6 +104,7 @@ class Writing:
         self._path = os.path.realpath(path)
         self._directory, self._name = os.path.split(self._path)
         self._before = self._look()
+        self._mode = mode
         self._temporary = b""
         self._is_beside = True
         self._bytes = 0
@@ -109,8 +116,10 @@ class Writing:
         except OSError as error:
             if error.errno not in _IN_PLACE:
                 raise
+            # So that it fails now, where it cannot be written at all.
+            os.close(self._open_itself())
             self._is_beside = False
-            self._descriptor = self._open_itself(mode)
+            self._descriptor = _open_elsewhere()
 
     def _look(self) -> os.stat_result | None:
         try:
@@ -125,50 +134,44 @@ class Writing:
 
     def _open_beside(self, mode: int) -> int:
         try:
-            # Without a name: nothing is left of it, whatever happens to us.
-            return os.open(self._directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode)
+            return _open_nameless(self._directory, mode)
         except OSError as error:
             if error.errno not in _NO_NAMELESS:
                 raise
         return self._open_named(mode)
 
     def _open_named(self, mode: int) -> int:
-        name = self._new_name()
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        name = _new_name(self._directory)
+        descriptor = _open_new(name, mode)
         self._temporary = name
         return descriptor
 
-    def _open_itself(self, mode: int) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | _WITHOUT_WAIT, mode)
-
-    def _new_name(self) -> bytes:
-        # A name may be 255 bytes long, and this one is not to be longer than it.
-        return os.path.join(self._directory, b".aisb-%s" % os.urandom(8).hex().encode())
+    def _open_itself(self) -> int:
+        flags = os.O_CREAT | _WITHOUT_WAIT
+        try:
+            return os.open(self._path, os.O_RDWR | flags, self._mode)
+        except PermissionError:
+            # Ours to write, and not to read.
+            return os.open(self._path, os.O_WRONLY | flags, self._mode)
 
     def add(self, data: bytes) -> None:
         """The next bytes."""
-        self._empty()
-        view = memoryview(data)
-        while view:
-            written = os.write(self._descriptor, view)
-            view = view[written:]
-            self._bytes += written
-
-    def _empty(self) -> None:
-        if not self._is_beside and not self._bytes:
-            os.ftruncate(self._descriptor, 0)
+        _write_all(self._descriptor, data, self._bytes)
+        self._bytes += len(data)
 
     def commit(self) -> dict[str, object]:
         """Put it in its place."""
         try:
-            self._empty()
+            _settle(self._descriptor)
             is_atomic = self._is_beside and self._replace()
+            if not is_atomic:
+                self._write_over()
         finally:
             self._leave()
         return {"bytes": self._bytes, "created": self._before is None, "atomic": is_atomic}
 
     def _replace(self) -> bool:
-        """Whether it is in its place now by one step; else its bytes were copied there."""
+        """Whether it is in its place now, by one step."""
         if not self._temporary:
             self._give_name()
         if self._before:
@@ -178,51 +181,141 @@ class Writing:
         except OSError as error:
             if error.errno not in _IN_PLACE:
                 raise
-            target = self._open_itself(0o666)
-            try:
-                os.ftruncate(target, 0)
-                self._copy_to(target)
-            finally:
-                os.close(target)
             return False
         self._temporary = b""
         return True
 
     def _give_name(self) -> None:
         """The file without a name gets one; where its file system has no way to do that, its bytes a file that has."""
-        name = self._new_name()
+        name = _new_name(self._directory)
         try:
             os.link(b"/proc/self/fd/%d" % self._descriptor, name, follow_symlinks=True)
         except OSError:
             nameless = self._descriptor
+            self._descriptor = self._open_named(stat.S_IMODE(os.fstat(nameless).st_mode))
             try:
-                target = self._open_named(stat.S_IMODE(os.fstat(nameless).st_mode))
-                self._copy_to(target)
+                _copy(nameless, self._descriptor, 0, self._bytes)
             finally:
                 os.close(nameless)
-            self._descriptor = target
+            _settle(self._descriptor)
         else:
             self._temporary = name
 
-    def _copy_to(self, target: int) -> None:
-        offset = 0
-        while piece := os.pread(self._descriptor, PIECE_BYTES, offset):
-            offset += len(piece)
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(target, view) :]
+    def _write_over(self) -> None:
+        target = self._open_itself()
+        try:
+            _need_file(os.fstat(target), self._path)
+            _write_over(target, self._descriptor, self._bytes)
+        finally:
+            os.close(target)
 
     def abandon(self) -> None:
-        """Leave what was there; of a file that is written in place what has come by now."""
+        """Leave what was there."""
         self._leave()
 
     def _leave(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-        if self._temporary:
-            os.unlink(self._temporary)
-            self._temporary = b""
+        """Never an error: by now it is in its place, or something else went wrong."""
+        descriptor, self._descriptor = self._descriptor, -1
+        temporary, self._temporary = self._temporary, b""
+        if descriptor >= 0:
+            _without_error(lambda: os.close(descriptor))
+        if temporary:
+            # By a name, which anybody in the sandbox may have removed.
+            _without_error(lambda: os.unlink(temporary))
+
+
+def _without_error(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except OSError:
+        return
+
+
+def _open_nameless(directory: bytes, mode: int) -> int:
+    """A file of which nothing is left, whatever happens to us."""
+    return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, mode)
+
+
+def _open_new(name: bytes, mode: int) -> int:
+    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def _new_name(directory: bytes) -> bytes:
+    # A name may be 255 bytes long, and this one is not to be longer than it.
+    return os.path.join(directory, b".aisb-%s" % os.urandom(8).hex().encode())
+
+
+def _open_elsewhere() -> int:
+    """A file without a name that is beside nothing: for what is written in place, and for what that replaces."""
+    try:
+        return _open_nameless(_ELSEWHERE, 0o600)
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS:
+            raise
+    name = _new_name(_ELSEWHERE)
+    descriptor = _open_new(name, 0o600)
+    _without_error(lambda: os.unlink(name))
+    return descriptor
+
+
+def _write_all(target: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(target, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _copy(source: int, target: int, start: int, end: int) -> None:
+    while start < end and (piece := os.pread(source, min(PIECE_BYTES, end - start), start)):
+        _write_all(target, piece, start)
+        start += len(piece)
+
+
+def _settle(descriptor: int) -> None:
+    """Raise OSError where what was written has no place after all: one of another machine says so at a close."""
+    os.close(os.dup(descriptor))
+
+
+def _write_over(target: int, source: int, size: int) -> None:
+    """
+    Have a file hold what the other one holds; with an OSError it holds what it held.
+
+    What goes beyond its end comes first: where there is no room for that, nothing was written over.
+    """
+    before = os.fstat(target).st_size
+    both = min(before, size)
+    kept = _open_elsewhere()
+    try:
+        if _is_readable(target):
+            _copy(target, kept, 0, both)
+        try:
+            _copy(source, target, before, size)
+            _copy(source, target, 0, both)
+            _settle(target)
+            os.ftruncate(target, size)
+        except OSError as error:
+            _put_back(target, kept, before, error)
+            raise
+    finally:
+        os.close(kept)
+
+
+def _is_readable(descriptor: int) -> bool:
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & _ACCESS == os.O_RDWR
+
+
+def _put_back(target: int, kept: int, before: int, error: OSError) -> None:
+    """Undo what was done of it. No more than that: a hole that is still one may have no room to be anything else."""
+    try:
+        os.ftruncate(target, before)
+        offset = 0
+        while piece := os.pread(kept, _BLOCK_BYTES, offset):
+            if os.pread(target, len(piece), offset) != piece:
+                _write_all(target, piece, offset)
+            offset += len(piece)
+    except OSError:
+        raise OSError(error.errno, f"{error.strerror}; what was there could not be put back") from error
 
 
 def stat_of(path: bytes, *, follow: bool) -> dict[str, object]:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,19 @@ import pytest
 from aisb.domain.frames import MOST_HEADER_BYTES, Frame, Reader, encode, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SERVER = "from gate.tools import main; main({b'PATH': b'/usr/bin:/bin'})"
+# As on a file system that has no files without a name.
+WITHOUT_NAMELESS = (sys.executable, "-c", f"import os; os.O_TMPFILE = os.O_DIRECTORY; {SERVER}")
+# root writes what it may not, unless this is taken from it.
+UNPRIVILEGED = (
+    *(("setpriv", "--inh-caps=-all", "--bounding-set=-all") if os.getuid() == 0 else ()),
+    sys.executable,
+    "-c",
+    SERVER,
+)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # As much as it reads at once.
 PIECE_BYTES = 1 << 18
@@ -28,13 +38,13 @@ PIECE_BYTES = 1 << 18
 class Tools:
     """A tool server, and its answers in the order in which they came."""
 
-    def __init__(self, place: Path, errors: IO[bytes], before: bytes) -> None:
+    def __init__(self, place: Path, errors: IO[bytes], before: bytes, argv: Sequence[str]) -> None:
         reading, self._into = os.pipe2(os.O_CLOEXEC)
         fcntl.fcntl(self._into, fcntl.F_SETPIPE_SZ, 1 << 20)
         os.write(self._into, before)
         self._errors = errors
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
+            argv,
             stdin=reading, stdout=subprocess.PIPE, stderr=self._errors, cwd=place, env={"PYTHONPATH": ROOT},
         )  # fmt: skip
         os.close(reading)
@@ -51,6 +61,10 @@ class Tools:
     def say(self, data: bytes) -> None:
         """Frames, as bytes."""
         os.write(self._into, data)
+
+    def hear(self, method: str) -> None:
+        """Wait for a notification, which comes next."""
+        assert next(self._frames)["method"] == method
 
     def answer(self) -> Any:
         """What the next answer says: the result, or code and errno; None where none comes any more."""
@@ -79,11 +93,11 @@ class Tools:
 
 
 @contextlib.contextmanager
-def tools(place: Path, before: bytes = b"") -> Iterator[Tools]:
+def tools(place: Path, before: bytes = b"", argv: Sequence[str] = (sys.executable, "-c", SERVER)) -> Iterator[Tools]:
     """One that has to be there at the end."""
     # A file: of a pipe that nobody reads a long complaint would wait for ever.
     with tempfile.TemporaryFile() as errors:
-        server = Tools(place, errors, before)
+        server = Tools(place, errors, before, argv)
         with server.process:
             try:
                 yield server
@@ -163,3 +177,100 @@ def test_what_the_kernel_has_no_file_of_is_not_written(tmp_path: Path, path: str
 
     assert sorted(os.listdir(tmp_path)) == ["file", "loop", "sub"]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("argv", [(sys.executable, "-c", SERVER), WITHOUT_NAMELESS], ids=["nameless", "named"])
+def test_a_directory_that_vanishes_under_a_file_that_is_written_fails_that_call_alone(
+    tmp_path: Path, argv: tuple[str, ...]
+) -> None:
+    """Its descriptor was closed twice then, which ended the session."""
+    (tmp_path / "sub").mkdir()
+
+    with tools(tmp_path, argv=argv) as server:
+        server.say(request(1, "writeFile", b"x", path="sub/new", more=True))
+        server.hear("taken")
+        shutil.rmtree(tmp_path / "sub")
+        server.say(note("data", b"y", id=1, last=True))
+        assert (server.answer(), server.call("access", path=".")) == ((-32010, "ENOENT"), {})
+
+
+@pytest.mark.parametrize("end", ["cancel", "end of file"])
+def test_what_is_written_under_a_name_may_be_taken_away_by_anybody(tmp_path: Path, end: str) -> None:
+    """A clean-up of the project, for one, while a write is cancelled or the session ends."""
+    with tools(tmp_path, argv=WITHOUT_NAMELESS) as server:
+        server.say(request(1, "writeFile", b"x", path="new", more=True))
+        server.hear("taken")
+        for path in tmp_path.iterdir():
+            path.unlink()
+        if end == "cancel":
+            server.say(note("cancel", id=1))
+            assert (server.answer(), server.call("access", path=".")) == ((-32003, None), {})
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def fixed(tmp_path: Path) -> Iterator[Path]:
+    """A file in a directory that cannot be written."""
+    (tmp_path / "fixed").mkdir()
+    path = tmp_path / "fixed" / "file"
+    path.write_bytes(b"what was there\n" * 1000)
+    path.parent.chmod(0o555)
+    yield path
+    path.parent.chmod(0o755)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15_000, 700_000])
+def test_a_file_is_written_in_place_where_nothing_can_be_put_beside_it(tmp_path: Path, fixed: Path, size: int) -> None:
+    """Shorter or longer than it was, and by a mode that lets nobody read it."""
+    fixed.chmod(0o200)
+
+    with tools(tmp_path, argv=UNPRIVILEGED) as server:
+        server.say(request(1, "writeFile", b"n" * size, path="fixed/file"))
+        assert server.answer() == {"bytes": size, "created": False, "atomic": False}
+
+    assert (fixed.stat().st_mode & 0o777, fixed.chmod(0o600)) == (0o200, None)
+    assert fixed.read_bytes() == b"n" * size
+
+
+@pytest.mark.parametrize(
+    ("sent", "last", "answer"),
+    [
+        (b"x", note("cancel", id=1), (-32003, None)),
+        (b"x" * 40_000, note("data", b"x" * 40_000, id=1, last=True), (-32010, "EFBIG")),
+        (b"x" * 50_000, b"", None),
+    ],
+    ids=["cancelled", "no room", "end of file"],
+)
+def test_a_file_in_place_keeps_what_was_there_until_all_of_the_new_has_come(
+    tmp_path: Path, fixed: Path, sent: bytes, last: bytes, answer: object
+) -> None:
+    """It was emptied by the first bytes."""
+    before = fixed.read_bytes()
+
+    with tools(tmp_path, argv=UNPRIVILEGED) as server:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (65_536, 65_536))
+        server.say(request(1, "writeFile", sent, path="fixed/file", more=True))
+        server.hear("taken")
+        if last:
+            server.say(last)
+            assert (server.answer(), server.call("access", path=".")) == (answer, {})
+
+    assert fixed.read_bytes() == before
+
+
+def test_a_command_whose_keeper_was_stopped_is_ended_once_there_are_descriptors_for_it(tmp_path: Path) -> None:
+    """Whoever looks for its processes opens files: where none could be opened just then, that ended the session."""
+    with tools(tmp_path) as server:
+        server.say(request(1, "exec", command=["sh", "-c", "kill -STOP $PPID; echo stopped; exec sleep 100"]))
+        server.hear("data")
+        # Longer than a keeper has to obey.
+        server.say(request(2, "exec", command=["sh", "-c", "echo begun; exec sleep 1.5"]))
+        server.hear("data")
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, 64))
+        server.say(note("cancel", id=1))
+        first = server.answer()
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        second = server.answer()
+
+    assert [first and first["ended"], second and second["ended"]] == ["exit", "cancel"]
