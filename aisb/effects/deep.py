@@ -291,6 +291,9 @@ class Talk:
                 thread.start()
         return theirs_in, theirs_out
 
+    def is_to_end(self) -> None:
+        """Nobody of it waits for anybody."""
+
     def gate_has_ended(self, words: str) -> None:
         """What has to work does not then, and is said."""
 

@@ -95,6 +95,9 @@ class Streams(Protocol):
     def lend(self, session: Session) -> tuple[int, int]:
         """Stdin and stdout of the sandbox of that run, which is about to begin."""
 
+    def is_to_end(self) -> None:
+        """Somebody has said so, whatever the sandbox still says."""
+
     def gate_has_ended(self, words: str) -> None:
         """The sandbox goes on, without a network."""
 
@@ -344,6 +347,7 @@ def _attached(
             streams,
             partial(_begin, job, session.run, wires.home),
             job.ended_by,
+            job.service.is_to_end if job.service else None,
         )
         started = time.monotonic()
         with watch:

@@ -31,12 +31,13 @@ from aisb.domain.exchange import (
 )
 from aisb.domain.frames import Frame, Malformed, Reader, head_of
 from aisb.effects.guardian import kill_first_process
+from aisb.effects.listener import Listener, rest_of
 from aisb.effects.session import process_start
 from aisb.effects.signals import left_to_others
 from aisb.errors import AisbError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from aisb.effects.decisions import News
     from aisb.effects.session import Session
@@ -93,7 +94,7 @@ class Service:
         self._own = own
         self._watch = watch
         self._source = source
-        self._target = target
+        self._listener = Listener(target)
         self._exchange = Exchange()
         # Of what is open and of what is written, so that nothing is said of a request after its answer.
         self._lock = threading.RLock()
@@ -144,6 +145,8 @@ class Service:
 
     def wants_another(self, outcome: Outcome) -> bool:
         """Whether the client is still there, and has another sandbox after its first one, which ended so."""
+        if outcome.was_told:
+            self.is_to_end()
         self._entry.close()
         self._sandbox_ended.wait(_PATIENCE_SECONDS)
         with self._lock:
@@ -167,6 +170,10 @@ class Service:
         if not self._is_over.is_set():
             self._change(DEAD, self._why or "it died a second time")
             self._is_over.wait()
+
+    def is_to_end(self) -> None:
+        """Somebody says so. A client that reads no more is not waited for any longer, nor is what waits for that."""
+        self._listener.give_up(_PATIENCE_SECONDS)
 
     def gate_has_ended(self, words: str) -> None:
         """The sandbox goes on, without a network."""
@@ -208,6 +215,8 @@ class Service:
         poll = select.poll()
         poll.register(self._source, select.POLLRDHUP)
         poll.poll()
+        # Whoever is in the middle of a word to it has the lock that the end needs.
+        self.is_to_end()
         with self._lock:
             is_read, self._is_reading = self._is_reading, True
         if not is_read:
@@ -237,6 +246,7 @@ class Service:
 
     def _refuse_client(self, code: int, message: str) -> None:
         self._fault = code, message
+        self.is_to_end()
         self._say(last_words(code, message))
 
     def fault(self) -> str:
@@ -296,7 +306,10 @@ class Service:
         """Whole, and after what was said before; a client that does not listen is as good as gone."""
         try:
             with self._lock:
-                _write_frame(self._target, words.frame)
+                self._listener.write(words.frame)
+        except TimeoutError:
+            # Whoever has given it up sees to the end.
+            return
         except OSError:
             self._start(self._end)
 
@@ -401,20 +414,7 @@ def _write_frame(target: int, frame: Frame) -> None:
     """All of it, however long that takes."""
     pieces: list[bytes | memoryview] = [head_of(frame.header, len(frame.body)), frame.body]
     while pieces:
-        try:
-            written = os.writev(target, pieces)
-        except BlockingIOError:
-            # The caller shares the file with somebody who does not like to wait.
-            select.select([], [target], [])
-            continue
-        pieces = list(_rest(pieces, written))
-
-
-def _rest(pieces: Iterable[bytes | memoryview], written: int) -> Iterable[bytes | memoryview]:
-    for piece in pieces:
-        if written < len(piece):
-            yield memoryview(piece)[written:] if written else piece
-        written = max(0, written - len(piece))
+        pieces = list(rest_of(pieces, os.writev(target, pieces)))
 
 
 def _drain(source: int) -> None:

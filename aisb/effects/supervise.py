@@ -146,6 +146,8 @@ class Wiring(NamedTuple):
     on_begin: Callable[[], None] | None = None
     # What it is told in the place of SIGTERM: an interactive shell heeds that a terminal hangs up, and nothing less.
     ended_by: int = signal.SIGTERM
+    # Called when somebody tells us to end it, or its time is over: podman may wait for who reads from it.
+    on_told: Callable[[], None] | None = None
 
     def descriptors(self, phases: int) -> dict[int, int]:
         """The numbers that podman sees, and ours."""
@@ -220,6 +222,7 @@ class _Sandbox:
         # The first process is the command itself, and no init's child.
         self._is_first = wiring.streams is not None
         self._on_begin = wiring.on_begin
+        self._on_told = wiring.on_told
         self._timeout_seconds = wiring.timeout_seconds
         self._ended_by = wiring.ended_by
         self._time_up: float | None = None
@@ -358,13 +361,19 @@ class _Sandbox:
         if self._time_up is not None and time.monotonic() >= self._time_up:
             self._time_up = None
             self._is_late = self._is_to_be_told = True
+            self._pass_word_on()
             self._give_grace()
+
+    def _pass_word_on(self) -> None:
+        if self._on_told:
+            self._on_told()
 
     def _obey_signals(self, terminal: Terminal | None) -> None:
         arrived = os.read(self._noted, 64)
         for number, from_terminal in zip(arrived[::2], arrived[1::2], strict=True):
             if number not in STOPS:
                 self._signalled_by = self._signalled_by or number
+                self._pass_word_on()
             if number in STOPS:
                 self._stop()
             elif not self._has_begun:

@@ -127,6 +127,32 @@ def test_nothing_is_left_however_a_session_ends(lab: Lab, how: str, code: int | 
     assert session(lab, ENDS, HOW=how) == {"code": code, "left": []}
 
 
+DEAF = r"""
+import signal
+found = {}
+for how in ("eof", "SIGTERM", "stop"):
+    s = Session("--net", "none", "-q", keep=False)
+    held = threading.Event(); take = s._take
+    s._take = lambda header, body: (held.wait(), take(header, body))
+    s.begin("exec", command=["sh", "-c", "head -c 300000000 /dev/zero"])
+    s.begin("exec", command=["sh", "-c", "echo there >there"])
+    # Until nothing gets on any more, and a little longer.
+    while not os.path.exists("there"): time.sleep(0.05)
+    time.sleep(1)
+    if how == "eof": s.into.close()
+    elif how == "stop": found["stopped"] = subprocess.run(["aisb", "stop", s.hello["run"]], capture_output=True).returncode
+    else: os.kill(s.process.pid, getattr(signal, how))
+    found[how] = [s.process.wait(PATIENCE_SECONDS), remains(left)]
+    os.remove("there"); held.set()
+report(**found)
+"""
+
+
+def test_nothing_waits_for_a_client_that_reads_no_more(lab: Lab) -> None:
+    """Its end of file, a signal and `aisb stop` end the session as they end any."""
+    assert session(lab, DEAF) == {"eof": [0, []], "SIGTERM": [143, []], "stopped": 0, "stop": [143, []]}
+
+
 CLOSED = r"""
 found = {}
 for name, flags, env in (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
+import socket
 import struct
 import subprocess
 import sys
+import termios
+import time
 from typing import NamedTuple
 
 import pytest
@@ -78,7 +83,28 @@ for descriptor in descriptors:
 service.wants_another(Outcome(137, {}, ""))
 sys.exit(service.exit_code(137))
 """
+# A sandbox that is there until we are told to end.
+TOLD = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+from aisb.domain.frames import Frame, encode
+from aisb.effects.serve import Service
+from aisb.effects.session import session_at
+from aisb.effects.supervise import Outcome
+
+service = Service(lambda *_: {}, lambda *_: None)
+descriptors = service.lend(session_at("/nonexistent", "1a2b3c4d"))
+os.write(descriptors[1], encode(Frame({"jsonrpc": "2.0", "method": "ready", "params": {"protocol": 1}})))
+service.begin()
+signal.sigwait({signal.SIGTERM})
+for descriptor in descriptors:
+    os.close(descriptor)
+service.wants_another(Outcome(143, {}, "", was_told=True))
+sys.exit(service.exit_code(143))
+"""
 CANCEL = encode(Frame({"jsonrpc": "2.0", "method": "cancel", "params": {"id": 1}}))
+# A request of that number.
+UNKNOWN = encode(Frame({"jsonrpc": "2.0", "id": 1111, "method": "x"})).replace(b"1111", b"%d")
 FRAME = b"\0\0\0\x02\0\0\0\0{}"
 NO_FRAME = (2, -32700)
 END = (0, None)
@@ -157,3 +183,36 @@ def test_a_gate_that_ends_while_its_sandbox_starts_is_told_once_that_is_there() 
 
     assert [frame.header["method"] for frame in said] == ["hello", "gate"]
     assert said[1].header["params"] == {"state": "ended", "message": "it has ended"}
+
+
+@pytest.mark.parametrize(("kind", "enough"), [("pipe", 60_000), ("socket", 10_000)])
+@pytest.mark.parametrize(("text", "code"), [(READY, 0), (TOLD, 143)], ids=["end of file", "signal"])
+def test_a_session_ends_also_where_its_client_reads_nothing_any_more(
+    kind: str, enough: int, text: str, code: int
+) -> None:
+    """Whoever had the word waited to be heard, and the end for whoever had the word: `aisb stop` gave up."""
+    ours, theirs = os.pipe() if kind == "pipe" else (end.detach() for end in socket.socketpair())
+    with subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=theirs) as serve:
+        try:
+            os.close(theirs)
+            assert serve.stdin
+            while waiting(ours) == 0:
+                time.sleep(0.01)
+            # What is said of it is more than there is room for.
+            serve.stdin.write(b"".join(UNKNOWN % number for number in range(1000, 2000)))
+            serve.stdin.flush()
+            while waiting(ours) < enough:
+                time.sleep(0.01)
+            if code:
+                serve.send_signal(signal.SIGTERM)
+            else:
+                serve.stdin.close()
+            assert serve.wait(20) == code
+        finally:
+            serve.kill()
+            os.close(ours)
+
+
+def waiting(descriptor: int) -> int:
+    """How many bytes are there to be read."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
