@@ -7,6 +7,7 @@ held against what it may say, and of what the sandbox says only what was underst
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.frames import MOST_NUMBER, Frame, Malformed, parse_list
@@ -33,6 +34,8 @@ TOO_MUCH = -32013
 REFUSED = -32020
 
 _LONGEST_MESSAGE = 1000
+_LONGEST_PATH = 4096
+_ERRNO = re.compile(r"E[A-Z0-9]{1,20}")
 
 
 class NoRequest(ValueError):
@@ -244,10 +247,10 @@ class Exchange:
         code, message, data = error.get("code"), error.get("message"), error.get("data", {})
         if code not in (OS_ERROR, CANCELLED, WRONG_PARAMS) or not is_text(message, _LONGEST_MESSAGE):
             raise Forged("an error that there is not")
-        if not isinstance(data, dict) or (code == OS_ERROR) != (set(data) == {"errno", "path"}):
-            raise Forged("an error without its number")
-        if not all(is_text(value) for value in data.values()):
-            raise Forged("an error whose number is no text")
+        if not isinstance(data, dict) or set(data) != ({"errno", "path"} if code == OS_ERROR else set()):
+            raise Forged("an error without its number, or with more than that")
+        if data and not (_is_errno(data["errno"]) and is_text(data["path"], _LONGEST_PATH)):
+            raise Forged("an error whose number or path is none")
         if request.client is None:
             return self._forget(ours)
         return [self._answered(ours, _error(request.client, code, printable(str(message)), dict(data)), is_done=True)]
@@ -296,6 +299,10 @@ def check_entries(body: bytes) -> None:
 
 def _is_type(value: object) -> bool:
     return isinstance(value, str) and value in TYPES
+
+
+def _is_errno(value: object) -> bool:
+    return isinstance(value, str) and _ERRNO.fullmatch(value) is not None
 
 
 def _is_stream(value: object, request: _Open) -> bool:

@@ -8,6 +8,8 @@ export const TOO_MANY = -32000;
 export const SYSTEM_CALL_FAILED = -32010;
 export const REFUSED = -32020;
 
+const NAME_OF_ERROR = /^E[A-Z0-9]{1,20}$/;
+
 /** There is no sandbox, so nothing was carried out, here or there. */
 export class NoSandboxError extends Error {
   override name = "NoSandboxError";
@@ -28,7 +30,7 @@ export class CallError extends Error {
   constructor(rpcCode: number, message: string, data: Readonly<Record<string, unknown>> = {}) {
     super(message);
     this.rpcCode = rpcCode;
-    if (typeof data["errno"] === "string") this.code = data["errno"];
+    if (typeof data["errno"] === "string") this.code = NAME_OF_ERROR.test(data["errno"]) ? data["errno"] : "EIO";
     this.hint = typeof data["hint"] === "string" && data["hint"] !== "" ? data["hint"] : undefined;
   }
 }

@@ -7,6 +7,9 @@ import type { Sandbox } from "./sandbox.ts";
 /** What is held in memory of one file, at most: the size is the agent's to choose. */
 const MOST_WHOLE_BYTES = 256 * MOST_BYTES;
 
+/** The same of one directory's names: how many there are is the agent's to choose, too. */
+const MOST_ENTRIES = 1_000_000;
+
 export type Kind = "file" | "directory" | "symlink" | "fifo" | "socket" | "character" | "block";
 
 interface Part {
@@ -94,11 +97,14 @@ export class Files {
   /** The entries of a directory by name, each with what it is itself (a link is not followed). */
   async list(path: string): Promise<Map<string, Kind>> {
     const found = new Map<string, Kind>();
+    let count = 0;
     for (let after: string | undefined; ; ) {
       const params = after === undefined ? { path } : { path, after };
       const { result, body } = await this.#call("readdir", params, path);
       const entries: unknown = JSON.parse(body.toString("utf8"));
       if (!Array.isArray(entries)) throw new ProtocolError("a directory that is no list");
+      count += entries.length;
+      if (count > MOST_ENTRIES) throw new Error(`${path} has more than ${MOST_ENTRIES} entries`);
       for (const entry of entries) {
         if (!Array.isArray(entry) || typeof entry[0] !== "string") throw new ProtocolError("an entry without a name");
         found.set(entry[0], entry[1] as Kind);

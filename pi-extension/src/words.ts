@@ -4,9 +4,14 @@
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const LONGEST = 500;
 
+/** The same text, in lines as it is. */
+export function harmless(text: string): string {
+  return text.replace(STEERING, "");
+}
+
 /** One line, of bounded length, without anything that steers a terminal. */
 export function oneLine(text: string, longest = LONGEST): string {
-  const flat = text.replace(STEERING, "").replace(/\s*\n\s*/g, " ");
+  const flat = harmless(text).replace(/\s*\n\s*/g, " ");
   return flat.length > longest ? `${flat.slice(0, longest)}…` : flat;
 }
 

@@ -4,6 +4,7 @@ import type { AgentToolResult, AgentToolUpdateCallback, ExtensionToolContext } f
 
 import { insidePath, Veil } from "../paths.ts";
 import type { Sandbox } from "../sandbox.ts";
+import { harmless } from "../words.ts";
 
 interface Covered<Params, Details> {
   readonly params: Params;
@@ -32,7 +33,8 @@ export async function executeCovered<Params extends { path?: string }, Details>(
     const result = await make(veil)({ ...call.params, path: veil.cover(inside) });
     return veil.lift(result, inside, written);
   } catch (error) {
-    if (error instanceof Error) error.message = veil.lift(error.message, inside, written);
+    // pi shows it as it is.
+    if (error instanceof Error) error.message = harmless(veil.lift(error.message, inside, written));
     throw error;
   }
 }

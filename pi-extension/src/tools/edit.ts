@@ -4,6 +4,7 @@ import { createEditToolDefinition, type EditOperations } from "@earendil-works/p
 
 import type { Files } from "../files.ts";
 import type { Veil } from "../paths.ts";
+import { harmless } from "../words.ts";
 import { executeCovered } from "./covered.ts";
 import { type Kit, override } from "./override.ts";
 
@@ -12,9 +13,11 @@ export function editTool(kit: Kit) {
   const tool = override(kit, own, {
     here: (cwd) => createEditToolDefinition(cwd),
     inside: (call) =>
-      executeCovered(kit.sandbox, call, (veil) => (params) => {
+      executeCovered(kit.sandbox, call, (veil) => async (params) => {
         const definition = createEditToolDefinition(call.ctx.cwd, { operations: editOperations(kit.files, veil) });
-        return definition.execute(call.id, params, call.signal, call.onUpdate, call.ctx);
+        const result = await definition.execute(call.id, params, call.signal, call.onUpdate, call.ctx);
+        // pi shows the lines of the file as they are.
+        return result.details ? { ...result, details: { ...result.details, diff: harmless(result.details.diff) } } : result;
       }),
   });
   const { renderCall } = own;

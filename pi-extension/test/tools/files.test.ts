@@ -129,3 +129,34 @@ test("--no-sandbox: pi's own tools, on this machine", async () => {
   expect(textOf(await call(lsTool(kit), kit, {}))).toBe("a.txt");
   expect(kit.server.requests).toEqual([]);
 });
+
+test("edit: what steers a terminal in a file is not in the difference that pi shows", async () => {
+  const kit = bench();
+  kit.server.put(`${kit.project}/a.txt`, "\u001b]52;c;aGk=\u0007 and \u001b[2J\tbefore\none\u009b2J\n");
+  const edits = [{ oldText: "one", newText: "two\u001b]0;x\u0007" }];
+  const { details } = await call(editTool(kit), kit, { path: "a.txt", edits });
+  expect(details?.diff.split("\n").slice(0, 3)).toEqual([" 1 ]52;c;aGk= and [2J\tbefore", "-2 one2J", "+2 two]0;x2J"]);
+});
+
+test("what a call fails with steers no terminal", async () => {
+  const kit = bench();
+  kit.server.handlers.set("access", ({ id }, server) => {
+    server.refuse(id, -32010, "no\u001b[2J", { errno: "E\u001b]0;x\u0007", path: "x" });
+  });
+  const params = { path: "a\u001b.txt", edits: [{ oldText: "a", newText: "b" }] };
+  const said = [call(readTool(kit), kit, params), call(editTool(kit), kit, params)];
+  const words = (await Promise.allSettled(said)).map((end) => (end.status === "rejected" ? String(end.reason.message) : ""));
+  expect(words).toEqual([`EIO: no[2J, access '${kit.project}/a.txt'`, "Could not edit file: a.txt. Error code: EIO."]);
+});
+
+test("ls: entries without an end are given up, also where they are the same ones again and again", async () => {
+  const kit = bench();
+  let asked = 0;
+  const names = Array.from({ length: 30_000 }, (_, number) => `${number}`.padStart(20, "0"));
+  kit.server.handlers.set("readdir", ({ id }, server) => {
+    asked++;
+    server.answer(id, { more: true }, Buffer.from(JSON.stringify(names.map((name) => [name, "file"]))));
+  });
+  await expect(call(lsTool(kit), kit, { path: "." })).rejects.toThrow("more than 1000000 entries");
+  expect(asked).toBe(34);
+});
