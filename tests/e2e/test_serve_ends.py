@@ -234,7 +234,8 @@ others = [s.begin("exec", command=["cat"], stdin=True) for _ in range(4)]
 for other in others:
     s.tell("data", bytes(1 << 20), id=other.number, last=True)
 big = s.begin("exec", command=["sh", "-c", "exec sleep 1000"], stdin=True)
-s.tell("data", bytes(1 << 20), id=big.number); s.tell("data", b"x", id=big.number)
+# More than a pipe takes in that nobody reads, whenever that is told.
+s.tell("data", bytes(1 << 20), id=big.number); s.tell("data", bytes(1 << 17), id=big.number)
 for other in (*others, big):
     s.wait(other)
 # Nobody reads for longer than it takes to fill whatever there is on the way.
