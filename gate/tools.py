@@ -2,7 +2,7 @@
 The tool server: does what a session asks for (docs/session-protocol.md), as the sandbox's own user.
 
 It speaks on its stdin and stdout, which aisb holds the other ends of, and ends where the first ends. It is one thread
-that never waits for a call: a command runs beside it, and of a file one piece is read or written at a time.
+that never waits for a call: a command runs beside it, and of a file or a directory one piece has its turn at a time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class Server:
         self._readings: deque[tuple[int, bytes, Generator[bytes, None, tuple[dict[str, object], bytes]]]] = deque()
         self._at_once: dict[str, Callable[[dict[str, Any]], tuple[dict[str, object], bytes]]] = {
             "stat": _stat,
-            "readdir": _readdir,
             "mkdir": _mkdir,
             "access": _access,
         }
@@ -135,6 +134,9 @@ class Server:
             path = _bytes(params["path"])
             reading = tool_files.read_file(path, params.get("offset", 0), params.get("length"))
             self._readings.append((number, path, reading))
+        elif method == "readdir":
+            path = _bytes(params["path"])
+            self._readings.append((number, path, tool_files.read_directory(path, params.get("after"))))
         elif method == "writeFile":
             self._write(number, params, body)
         else:
@@ -197,7 +199,7 @@ class Server:
     # --- files ------------------------------------------------------------------------------------
 
     def _read_on(self) -> None:
-        """One piece of one file."""
+        """One piece of one file, or of one directory."""
         number, path, reading = self._readings.popleft()
         try:
             piece = next(reading)
@@ -206,7 +208,8 @@ class Server:
         except OSError as error:
             self._fail(number, error, tool_files.text_of(path))
         else:
-            self._notify("data", {"id": number, "stream": "file"}, piece)
+            if piece:
+                self._notify("data", {"id": number, "stream": "file"}, piece)
             self._readings.append((number, path, reading))
 
     def _write(self, number: int, params: dict[str, Any], body: bytes) -> None:
@@ -255,10 +258,6 @@ def _bytes(text: str) -> bytes:
 
 def _stat(params: dict[str, Any]) -> tuple[dict[str, object], bytes]:
     return tool_files.stat_of(_bytes(params["path"]), follow=params.get("follow", True)), b""
-
-
-def _readdir(params: dict[str, Any]) -> tuple[dict[str, object], bytes]:
-    return tool_files.read_directory(_bytes(params["path"]), params.get("after"))
 
 
 def _mkdir(params: dict[str, Any]) -> tuple[dict[str, object], bytes]:

@@ -209,6 +209,19 @@ def test_what_is_written_under_a_name_may_be_taken_away_by_anybody(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_directory_of_very_many_names_keeps_nobody_waiting_and_can_be_cancelled(tmp_path: Path) -> None:
+    """It was read in one go, and again for each of its pages."""
+    for number in range(5_000):
+        os.mknod(tmp_path / f"{number:04}")
+
+    with tools(tmp_path) as server:
+        server.say(request(1, "readdir", path=".") + request(2, "access", path="x") + note("cancel", id=1))
+        first, second = server.answer(), server.answer()
+        third = server.call("readdir", path=".")
+
+    assert (first, second, third) == ((-32010, "ENOENT"), (-32003, None), {"more": False})
+
+
 @pytest.fixture
 def fixed(tmp_path: Path) -> Iterator[Path]:
     """A file in a directory that cannot be written."""
