@@ -291,12 +291,20 @@ class Service:
                 raise Unavailable("there is no sandbox")
             answer = self._own(session, ask.method, ask.params)
         except AisbError as error:
-            with self._lock:
-                data: dict[str, object] = {"exitCode": error.exit_code, "hint": error.hint}
-                self._say(self._exchange.refused(ask.number, error.message, data))
+            self._refuse(ask, error)
+            return
+        except OSError as error:
+            # Descriptors that are all in use, a disk that is full: of this request, and of no other.
+            where = f"{error.filename}: " if error.filename else ""
+            self._refuse(ask, Unavailable(f"{where}{error.strerror or error}"))
             return
         with self._lock:
             self._say(self._exchange.own(ask.number, answer))
+
+    def _refuse(self, ask: Ask, error: AisbError) -> None:
+        with self._lock:
+            data: dict[str, object] = {"exitCode": error.exit_code, "hint": error.hint}
+            self._say(self._exchange.refused(ask.number, error.message, data))
 
     def _status(self) -> dict[str, object]:
         uptime = round((time.monotonic() - self._ready_at) * 1000) if self._state == READY else 0

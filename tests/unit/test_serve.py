@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -183,6 +184,27 @@ def test_a_gate_that_ends_while_its_sandbox_starts_is_told_once_that_is_there() 
 
     assert [frame.header["method"] for frame in said] == ["hello", "gate"]
     assert said[1].header["params"] == {"state": "ended", "message": "it has ended"}
+
+
+def test_what_aisb_itself_cannot_do_just_now_is_answered() -> None:
+    """Of all descriptors in use, for one, nobody heard: the request stayed open for ever."""
+    text = READY.replace("lambda *_: {}", "lambda *_: os.open('/dev/null/x', 0)", 1)
+    asked = encode(Frame({"jsonrpc": "2.0", "id": 1, "method": "allow", "params": {"entry": "a.test"}}))
+    with subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as serve:
+        assert serve.stdout
+        assert serve.stdin
+        serve.stdin.write(asked)
+        serve.stdin.flush()
+        frames = Reader()
+        said: list[Frame] = []
+        while len(said) < 2 and select.select([serve.stdout], [], [], 20)[0]:
+            said += frames.feed(os.read(serve.stdout.fileno(), 4096))
+        serve.stdin.close()
+        serve.wait(20)
+
+    assert [frame.header.get("error") for frame in said[1:]] == [
+        {"code": -32020, "message": "/dev/null/x: Not a directory", "data": {"exitCode": 69, "hint": ""}}
+    ]
 
 
 @pytest.mark.parametrize(("kind", "enough"), [("pipe", 60_000), ("socket", 10_000)])
