@@ -144,7 +144,8 @@ class Loop:
     def run_once(self, longest_seconds: float | None = None) -> None:
         """Wait until something is ready or due, and deal with all that is."""
         self._deal_with(self._epoll.poll(self._wait_seconds(longest_seconds)))
-        self._run_due()
+        if self._timers:
+            self._run_due()
 
     def run(self) -> None:
         """Run for ever."""
@@ -169,6 +170,8 @@ class Loop:
         return [next(iter(queue.values())) for queue in self._timers.values() if queue]
 
     def _wait_seconds(self, longest_seconds: float | None) -> float | None:
+        if not self._timers:
+            return longest_seconds
         due = [timer.due for timer in self._first_timers()]
         if not due:
             return longest_seconds

@@ -113,21 +113,23 @@ class Pump:
         if not self.closed and events & ~WRITE and not peer.pending and not side.ended:
             if side.comes_in_bulk:
                 self._hand_on(side, peer)
-            else:
-                self._move(side, peer)
+            elif self._move(side, peer) and events == READ:
+                # Nearly always: both wait for what they waited for before.
+                return
         self._settle()
 
-    def _move(self, source: _Side, target: _Side) -> None:
+    def _move(self, source: _Side, target: _Side) -> bool:
+        """Pass on what has come. Whether nothing has to wait for that, and nothing has ended."""
         try:
             count = source.socket.recv_into(_BUFFER)
         except BlockingIOError:
-            return
+            return True
         except OSError:
             self.abort()
-            return
+            return False
         if not count:
             source.ended = True
-            return
+            return False
         source.comes_in_bulk = count == CHUNK_BYTES and source.may_be_handed_on
         try:
             sent = target.socket.send(_VIEW[:count])
@@ -135,9 +137,11 @@ class Pump:
             sent = 0
         except OSError:
             self.abort()
-            return
-        if sent < count:
-            target.pending = bytes(_VIEW[sent:count])
+            return False
+        if sent == count:
+            return True
+        target.pending = bytes(_VIEW[sent:count])
+        return False
 
     def _hand_on(self, source: _Side, target: _Side) -> None:
         _, writer = _PIPE
