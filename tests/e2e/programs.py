@@ -32,7 +32,7 @@ WORKS = "works"
 REASON = re.compile(
     r"403 Forbidden|\b403\b|\bForbidden\b|Access denied by egress policy|ENOTFOUND|Could not resolve host(?:name)?|could not translate host name|"
     r"Name or service not known|No address associated with hostname|Temporary failure in name resolution|"
-    r"failed to lookup address information|no such host|UnknownHostException|Unknown host|DNS resolution failed|ERR_NAME_NOT_RESOLVED|ERR_INTERNET_DISCONNECTED|"
+    r"failed to lookup address information|no such host|UnknownHostException|Unknown host|DNS resolution failed|produced zero addresses|ERR_NAME_NOT_RESOLVED|ERR_INTERNET_DISCONNECTED|"
     r"ERR_TUNNEL_CONNECTION_FAILED|tunnel error: unsuccessful|network error or non-101 status code|unable to resolve host address"
 )
 # A busy machine takes its time; what is refused has a limit of its own.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = [needs_sinks, pytest.mark.timeout(900)]
 
 PROXY = "http://127.0.0.1:3128"
-NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal"
+NO_PROXY = "localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal,198.18.0.0/15"
 
 
 @functools.cache

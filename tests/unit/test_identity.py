@@ -76,10 +76,10 @@ def test_both_cases_of_the_proxy_variables_say_the_same() -> None:
     assert {name: value for name, value in environment.items() if b"proxy" in name.lower()} == {
         b"HTTPS_PROXY": b"http://127.0.0.1:3128",
         b"HTTP_PROXY": b"http://127.0.0.1:3128",
-        b"NO_PROXY": b"localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal",
+        b"NO_PROXY": b"localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal,198.18.0.0/15",
         b"http_proxy": b"http://127.0.0.1:3128",
         b"https_proxy": b"http://127.0.0.1:3128",
-        b"no_proxy": b"localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal",
+        b"no_proxy": b"localhost,127.0.0.1,::1,0.0.0.0,host.aisb.internal,198.18.0.0/15",
     }
 
 
