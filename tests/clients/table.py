@@ -13,7 +13,7 @@ CRATES = tuple(f"many-{number}" for number in range(200))
 RUST = f'pub const SAID: &str = "{WORKS}";\n'
 GO = f'package greeting\n\nconst Said = "{WORKS}"\n'
 
-PACKAGES = f"{OF_CLIENTS},python3-grpcio,cargo,golang-go,maven,default-jdk-headless,chromium,libnss3-tools"
+PACKAGES = f"{OF_CLIENTS},python3-grpcio,cargo,golang-go,golang-google-grpc-dev,maven,default-jdk-headless,chromium,libnss3-tools"
 """What `--install` adds for all of them."""
 _ARCH = "arm64" if platform.machine() == "aarch64" else "x64"
 _PNPM = f"@pnpm/exe.linux-{_ARCH}"
@@ -171,6 +171,29 @@ server.wait_for_termination()
 """
 """The server: port, key, certificate."""
 
+# Go's module of gRPC, as the distribution has it; what is said is bytes, as to the server.
+_GO_GRPC = """
+package main
+
+import ("context"; "fmt"; "os"; "time"; "google.golang.org/grpc"; "google.golang.org/grpc/credentials")
+
+type bare struct{}
+
+func (bare) Name() string { return "bare" }
+func (bare) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
+func (bare) Unmarshal(data []byte, value any) error { *value.(*[]byte) = data; return nil }
+
+func main() {
+	over := grpc.WithTransportCredentials(credentials.NewTLS(nil))
+	channel, err := grpc.NewClient("grpc." + os.Getenv("SITE") + ":443", over)
+	if err != nil { fmt.Println(err); os.Exit(1) }
+	limited, _ := context.WithTimeout(context.Background(), 20 * time.Second)
+	said, heard := []byte("works"), []byte{}
+	if err := channel.Invoke(limited, "/Echo/Say", &said, &heard, grpc.ForceCodec(bare{})); err != nil { fmt.Println(err); os.Exit(1) }
+	fmt.Println(string(heard))
+}
+"""
+
 # A browser has a list of authorities of its own: the last ones of the sandbox's bundle, which no distribution ships, are put there.
 _TRUST = """
 mkdir -p ~/.pki/nssdb; certutil -d sql:$HOME/.pki/nssdb -N --empty-password
@@ -235,6 +258,15 @@ for _ in range(200):
     ),
     "Python's urllib": _python("", "import urllib.request\ntext = urllib.request.urlopen(url).read().decode()"),
     "requests": _python("requests", "import requests\ntext = requests.get(url).text"),
+    # The second one is what names stand for inside: what is asked for by its name is in no network.
+    "requests, a network in NO_PROXY": _python(
+        "requests",
+        """\
+import requests
+for name in ("no_proxy", "NO_PROXY"):
+    os.environ[name] = f"{os.environ.get(name, 'localhost')},10.0.0.0/8,198.18.0.0/15"
+text = requests.get(url).text""",
+    ),
     "requests, trust_env off": _python(
         "requests",
         """\
@@ -339,6 +371,13 @@ text = asyncio.run(main())""",
         script="python3 call.py",
         files={"call.py": _GRPC},
         version="python3 -c 'import grpc; print(grpc.__version__)'",
+        not_opened="no HTTP/2 through an opened host",
+    ),
+    "gRPC, Go": Program(
+        script="$TOOLS/bin/go-grpc",
+        prepare=f"cat >main.go <<'END'\n{_GO_GRPC}\nEND\n"
+        "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$TOOLS/go-grpc-cache go build -o $TOOLS/bin/go-grpc main.go",
+        version="dpkg-query -W -f '${Version}' golang-google-grpc-dev | cut -d - -f 1",
         not_opened="no HTTP/2 through an opened host",
     ),
     "Chromium": Program(
