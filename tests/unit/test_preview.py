@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,12 +17,28 @@ from aisb.cli.main import VERBS
 from aisb.cli.preview import settings_in_force
 from aisb.cli.request import read_request
 from aisb.cli.splitter import split
+from aisb.domain.base_image import parse_base_image
+from aisb.domain.images import GATE, SANDBOX
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.options import PREVIEWS
+from aisb.domain.wanted import Wanted
+from aisb.effects import make_plan
+from aisb.effects.image_inputs import known_inputs
+from aisb.effects.make_plan import preview_of
+from aisb.effects.pins import write_base_pin, write_node_pin
+from aisb.effects.plan import Question, fingerprint, note_images
+from aisb.effects.situation import spec_of
 from aisb.render.describe import _ASK, Prepared, Shown, ShownGate, dry_run_lines
+from aisb.render.explain import Files
+from aisb.render.images import containerfile, image_names
+from tests.image_values import BOOTSTRAPPED, NODE_FROM_NPM
+from tests.image_world import make_shop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from aisb.domain.images import ImageInputs
+    from aisb.effects.workshop import Workshop
 
 ROOT = Path(__file__).parents[2]
 CONFIG = "memory: 16g\nallow: [a.test]\nproxy: http://proxy.invalid:3128\n"
@@ -161,3 +178,89 @@ def test_the_gates_own_texts_are_shown(home: Path) -> None:
         2,
         "aisb: --print-gate-nft: there is no gate under --net none\naisb:   leave one of the two out\n",
     )
+
+
+WIDE = Wanted(
+    "allow", (Setting("a.test", "--allow"), Setting("10.1.2.3:5432", "--allow"), Setting("POST b.test/x", "--allow")),
+    (), (), "bootstrap:trixie", "", "", 600,
+)  # fmt: skip
+CLOSED = WIDE._replace(net="none", allow=())
+
+
+def question(wanted: Wanted) -> Question:
+    """With what is told of this machine in what is rendered: its addresses, certificates of its own, a proxy."""
+    asked = Question(
+        wanted, "-- a certificate --", "/p", "home", "user", "", "pasta", ("192.0.2.7",), "", fingerprint()
+    )
+    return asked._replace(proxy_addresses=("203.0.113.9",) if wanted.proxy else ())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """A machine on which both images are, and a profile of podman's."""
+    profile = tmp_path / "podmans.json"
+    profile.write_text(json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": [], "syscalls": []}))
+    monkeypatch.setattr(make_plan, "find_seccomp", lambda: str(profile))
+    shop = make_shop(tmp_path)
+    write_base_pin(shop.directories.cache, parse_base_image(WIDE.base_image), BOOTSTRAPPED)
+    write_node_pin(shop.directories.cache, "linux/amd64", NODE_FROM_NPM)
+    note_images(shop.directories.cache, image_names(inputs_of(shop)))
+    return shop
+
+
+def inputs_of(shop: Workshop) -> ImageInputs:
+    """What its images are built from."""
+    known = known_inputs(shop.directories.cache, spec_of(question(WIDE)))
+    assert known is not None
+    return known
+
+
+def texts_of(wanted: Wanted, shop: Workshop, *names: str) -> dict[str, str]:
+    """What is printed of these."""
+    found = preview_of(question(wanted), shop.directories.cache, lambda _policy: Files())
+    return {name: found.texts[name]() for name in names}
+
+
+@pytest.mark.parametrize(
+    "wanted", [WIDE, WIDE._replace(proxy="http://203.0.113.9:3128"), CLOSED], ids=["gated", "proxied", "closed"]
+)
+def test_what_is_printed_is_what_a_run_is_made_of(wanted: Wanted, shop: Workshop) -> None:
+    """Byte for byte; squid's own text has its lists behind it, which are files of their own in a gate."""
+    plan = make_plan.make_plan(question(wanted), shop)
+    used = {"policy": plan.policy_lines, "nft": plan.session_files["sandbox.nft"], "seccomp": plan.seccomp}
+    if plan.gate_files:
+        used |= {"gate-nft": plan.gate_files["gate.nft"]}
+        lists = [(name, plan.gate_files.get(name, "")) for name in ("peers", "allowlist")]
+        behind = "".join(f"# {name}: {line}\n" for name, text in lists for line in text.splitlines())
+        used |= {"squid": plan.gate_files["squid.conf"] + behind}
+        assert plan.gate_files["seccomp.json"] == plan.seccomp
+
+    assert texts_of(wanted, shop, *used) == used
+    assert preview_of(question(wanted), shop.directories.cache, lambda _policy: Files()).plan() == plan
+
+
+def test_what_is_printed_of_an_image_is_what_it_is_built_from(shop: Workshop) -> None:
+    """The first program of a sandbox goes into its image with the others."""
+    inputs = inputs_of(shop)
+    (entrypoint,) = (file.data.decode() for file in inputs.files(SANDBOX) if file.path == "programs/entrypoint")
+
+    assert texts_of(WIDE, shop, "containerfile", "gate-containerfile", "entrypoint") == {
+        "containerfile": containerfile(SANDBOX, inputs),
+        "gate-containerfile": containerfile(GATE, inputs),
+        "entrypoint": entrypoint,
+    }
+
+
+def test_a_policy_that_allows_nothing_yet_is_shown_as_what_it_is(home: Path) -> None:
+    """It can be looked at; that a run by it is refused is said beside it, and nothing is made from it."""
+    (home / ".config/ai-sandbox/config.yaml").unlink()
+
+    shown = aisb(home, "--print-policy")
+    made = [aisb(home, *words) for words in (("--print-squid",), ("--print-gate-nft",), ("--dry-run", "--", "true"))]
+
+    assert (shown[0], [line for line in shown[1] if line.startswith(("net", "allow"))]) == (
+        0,
+        ["net=allow", "net.origin=built in"],
+    )
+    assert shown[2].startswith("aisb: a run would be refused: nothing is allowed yet")
+    assert [(code, lines, "nothing is allowed yet" in said) for code, lines, said in made] == 3 * [(2, [], True)]
