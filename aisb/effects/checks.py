@@ -260,12 +260,16 @@ def _names(machine: Machine) -> Finding:
 def _room(machine: Machine) -> Finding:
     place = str(machine.info["store"].get("graphRoot", ""))
     found = os.statvfs(place if os.path.isdir(place) else "/")
-    free = found.f_bavail * found.f_frsize
+    is_built = bool(machine.images(SANDBOX) and machine.images(GATE))
+    return room_found(found.f_bavail * found.f_frsize, place, is_built=is_built)
+
+
+def room_found(free: int, place: str, *, is_built: bool) -> Finding:
+    """What so many free bytes are enough for."""
     text = f"{free / (1 << 30):.1f} GB free in {place}"
     if free < _ROOM_TO_RUN:
         return _fail(text, "podman system df, then: podman image prune")
-    built = machine.images(SANDBOX) and machine.images(GATE)
-    return _ok(text) if built or free >= _ROOM_TO_BUILD else _warn(f"{text}: too little for a build", "make room")
+    return _ok(text) if is_built or free >= _ROOM_TO_BUILD else _warn(f"{text}: too little for a build", "make room")
 
 
 def _base_image(machine: Machine) -> BaseImage:

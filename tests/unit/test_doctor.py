@@ -6,7 +6,10 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +18,7 @@ import pytest
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.doctor import FAIL, OK, WARN, Finding, as_json, exit_code
 from aisb.domain.images import PinnedBase
-from aisb.effects.checks import CHECKS, examine
+from aisb.effects.checks import CHECKS, examine, room_found
 from aisb.effects.machine import Machine
 from aisb.effects.pins import write_base_pin
 from aisb.effects.process import Finished
@@ -42,6 +45,7 @@ FILES = {
     "/sys/fs/cgroup/cgroup.controllers": "cpu io memory pids\n",
     f"/sys/fs/cgroup/user.slice/user-{USER}.slice/user@{USER}.service/cgroup.controllers": "cpu memory pids\n",
 }
+BUILT_WITH = b"Squid Cache: Version 6.13\nconfigure options:  '--with-openssl'\n"
 
 
 class Podman(NamedTuple):
@@ -52,13 +56,16 @@ class Podman(NamedTuple):
     driver: str = "overlay"
     store: str = "/"
     runtime: str = "/bin/sh"
+    runtime_name: str = "crun"
     rootless: bool = True
     uid_map: Finished = Finished(0, MAP.encode())
     nf_tables: Finished = Finished(0)
     images: tuple[str, ...] = ("sandbox", "gate")
     touch: Finished = Finished(0)
+    # Where what is made inside is somebody else's.
+    touched_by_another: bool = False
     info: Finished = Finished(0)
-    squid: Finished = Finished(0, b"Squid Cache: Version 6.13\nconfigure options:  '--with-openssl'\n")
+    squid: Finished = Finished(0, BUILT_WITH)
 
     def announce(self, argv: tuple[str, ...]) -> None:
         """Of no interest."""
@@ -94,7 +101,7 @@ class Podman(NamedTuple):
         raise AssertionError(f"nobody scripted: {command.as_shell()}")
 
     def _info(self) -> dict[str, Any]:
-        runtime = {"name": "crun", "path": self.runtime}
+        runtime = {"name": self.runtime_name, "path": self.runtime}
         host = {
             "serviceIsRemote": False,
             "security": {"rootless": self.rootless},
@@ -106,8 +113,19 @@ class Podman(NamedTuple):
     def _touch(self, argv: tuple[str, ...]) -> None:
         mount = next(word for word in argv if word.startswith("--mount="))
         source = mount.partition("src=")[2].partition(",")[0]
-        if self.touch.code == 0:
+        if self.touch.code == 0 and self.touched_by_another:
+            give_away(f"{source}/file")
+        elif self.touch.code == 0:
             open(f"{source}/file", "w").close()
+
+
+def give_away(path: str) -> None:
+    """A file that is not the caller's: only root can make one, and others can name one of root's."""
+    if os.getuid() == 0:
+        open(path, "w").close()
+        os.chown(path, 1, 1)
+    else:
+        os.symlink("/", path)
 
 
 class Fault(NamedTuple):
@@ -124,11 +142,17 @@ class Fault(NamedTuple):
     uids: tuple[int, int] = (1000, 1000)
     # Without the setuid bit.
     plain: tuple[str, ...] = ()
+    # With file capabilities.
+    capable: tuple[str, ...] = ()
 
 
 CONF = "/etc/containers/containers.conf"
 VOLUMES = {"/etc/containers/containers.conf.d/x.conf": '[containers]\nvolumes = ["/srv:/srv"]\n'}
 UNSHARE_FAILED = Podman(uid_map=Finished(125, b"", b"noise\ncannot clone: Operation not permitted\n"))
+HYBRID = {
+    "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+    "3 2 0:3 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+}
 # What podman says under AppArmor's restriction, and a sysctl's: it gets no further than that.
 RESTRICTED = Podman(info=Finished(125, b"", b"noise\ncannot clone: Permission denied\n"))
 CLOSED_BY = [
@@ -187,6 +211,17 @@ FAULTS = [
     ),
     Fault("storage", WARN, "the driver is vfs", 'driver = "overlay"', Podman(driver="vfs")),
     Fault("storage", FAIL, "on nfs4, where it cannot", "graphroot", Podman(store="/with space/store")),
+    # What lies deeper counts, wherever it stands; what is no line of a mount says nothing.
+    Fault(
+        "storage",
+        FAIL,
+        "on nfs4, where it cannot",
+        "graphroot",
+        Podman(store="/srv/store"),
+        files={
+            "/proc/self/mountinfo": "2 1 8:2 / /srv rw - nfs4 server:/ rw\nno mount\n1 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        },
+    ),
     Fault("subordinate ids", FAIL, "65536 ids in /etc/subuid", "--add-subuids", files={"/etc/subuid": "x:1:65536\n"}),
     Fault("subordinate ids", FAIL, "65536 ids in /etc/subgid", "--add-subgids", files={"/etc/subgid": f"{USER}:1:9\n"}),
     Fault("id mappers", FAIL, "newgidmap was not found", "install uidmap", without=("newgidmap",)),
@@ -204,10 +239,7 @@ FAULTS = [
         FAIL,
         "under hybrid control groups",
         "unified_cgroup_hierarchy=1",
-        files={
-            "/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
-            "3 2 0:3 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
-        },
+        files=HYBRID,
     ),
     Fault(
         "control groups",
@@ -258,15 +290,45 @@ FAULTS = [
     ),
     Fault("base image", FAIL, "is not a number of days", "write: 7", environ={"AISB_BASE_TTL_DAYS": "soon"}),
     Fault("base image", WARN, "was last looked up", "--refresh-base", files={"PIN": '"time": "2026-01-01T00:00:00Z"'}),
-    Fault("base image", WARN, "UNPINNED", "--refresh-base", files={"PIN": '"unpinned": true'}),
+    # Also where whoever keeps what is recorded has said so.
+    Fault(
+        "base image",
+        WARN,
+        "UNPINNED",
+        "--refresh-base",
+        environ={"AISB_BASE_TTL_DAYS": "-1"},
+        files={"PIN": '"unpinned": true'},
+    ),
     Fault("ownership", FAIL, "did not make a file: no space", "migrate", Podman(touch=Finished(1, b"", b"no space\n"))),
+    Fault("ownership", FAIL, "made inside belongs to uid", "migrate", Podman(touched_by_another=True)),
     Fault("ownership", WARN, "not tried: there is no", "aisb build", Podman(images=("gate", "other"))),
     Fault("ownership", WARN, "not tried: no image of", "aisb build", Podman(images=("bare sandbox",))),
     Fault("squid", FAIL, "has no OpenSSL", "aisb build", Podman(squid=Finished(0, b"Squid Cache: Version 6.13\n"))),
+    Fault("squid", FAIL, "OpenSSL: killed", "aisb build", Podman(squid=Finished(1, BUILT_WITH, b"killed\n"))),
     Fault("squid", WARN, "not tried", "aisb build", Podman(images=("sandbox",))),
+]
+MAPPERS = ("newuidmap", "newgidmap")
+# What is not as on most machines, and no fault.
+WELL = [
+    Fault("id mappers", OK, "may map ids", "", plain=MAPPERS, capable=MAPPERS),
+    Fault("home", OK, "", "", environ={"HOME": ""}),
+    Fault("pause process", OK, "process 4711 (catatonit)", "", files={"RUN/libpod/tmp/pause.pid": "4711\n"}),
+    Fault("pause process", OK, "none is kept", "", files={"RUN/libpod/tmp/pause.pid": "../proc/4712"}),
+    Fault("runtime", OK, "runc (/bin/sh)", "", Podman(runtime_name="runc"), HYBRID),
+    Fault("SELinux", OK, "permissive", "", files={"/sys/fs/selinux/enforce": "0"}),
+    Fault("SELinux", OK, "not there", ""),
+    Fault("disk space", OK, "GB free in /nowhere", "", Podman(store="/nowhere")),
+    Fault("base image", OK, "looked up", "", files={"PIN": '"time": "NOW"'}),
 ]
 # Python's own list of places is no value of a machine: tests/e2e/test_doctor.py.
 FOR_REAL = {"python"}
+
+
+# vfs_cap_data of linux/capability.h: version 2, effective, CAP_SETUID alone.
+MAKE_CAPABLE = """
+import os, struct, sys
+os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1 << 7, 0, 0, 0))
+"""
 
 
 class Place(NamedTuple):
@@ -294,12 +356,16 @@ def machine(place: Place, fault: Fault) -> Machine:
     if record:
         base = parse_base_image(DEFAULT_BASE)
         pin = PinnedBase(base.text, f"{base.reference}@{DIGEST}", DIGEST)
-        write_base_pin(found.directories.cache, base, pin._replace(**json.loads(f"{{{record}}}")))
+        fields = json.loads(f"{{{record.replace('NOW', datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ'))}}}")
+        write_base_pin(found.directories.cache, base, pin._replace(**fields))
     for path, text in files.items():
         if text is not None:
             write(f"{tmp_path}/root{path.replace('RUN', str(run))}", text)
     for name in set(PROGRAMS) - set(fault.without):
         write(f"{tmp_path}/bin/{name}", "").chmod(0o755 | (0 if name in fault.plain else stat.S_ISUID))
+    for name in fault.capable:
+        # As an ordinary user can: for its own namespace.
+        subprocess.run(["unshare", "-r", sys.executable, "-c", MAKE_CAPABLE, f"{tmp_path}/bin/{name}"], check=True)
     return found
 
 
@@ -328,6 +394,34 @@ def test_a_fault_is_found_and_what_mends_it_is_said(place: Place, fault: Fault) 
     assert bool(fault.fix) == bool(found.fix)
 
 
+@pytest.mark.parametrize("fault", WELL, ids=lambda fault: f"{fault.check}: {fault.evidence}")
+def test_what_is_no_fault_is_green(place: Place, fault: Fault) -> None:
+    found = look(fault.check, machine(place, fault))
+
+    assert (found.level, fault.evidence in found.evidence, found.fix) == (OK, True, ""), found
+
+
+@pytest.mark.parametrize(
+    ("free", "is_built", "level", "fix"),
+    [
+        (199 << 20, True, FAIL, "podman system df, then: podman image prune"),
+        (200 << 20, True, OK, ""),
+        (200 << 20, False, WARN, "make room"),
+        (6 << 30, False, OK, ""),
+    ],
+)
+def test_room_is_what_a_run_takes_and_a_build_where_one_is_to_come(
+    free: int, is_built: bool, level: str, fix: str
+) -> None:
+    found = room_found(free, "/store", is_built=is_built)
+
+    assert (found.level, found.evidence.startswith(f"{free / (1 << 30):.1f} GB free in /store"), found.fix) == (
+        level,
+        True,
+        fix,
+    )
+
+
 def test_where_all_is_well_each_check_is_green(place: Place) -> None:
     """C66."""
     found = examine(machine(place, Fault("", "", "", "")), tuple(c for c in CHECKS if c.name not in FOR_REAL))
@@ -335,8 +429,9 @@ def test_where_all_is_well_each_check_is_green(place: Place) -> None:
     assert [(item.check, item.level, item.evidence) for item in found if item.level != OK or item.fix] == []
 
 
-def test_an_image_that_holds_very_little_says_nothing_of_the_machine(place: Place) -> None:
-    found = look("ownership", machine(place, Fault("", "", "", "", Podman(images=("bare sandbox", "sandbox")))))
+@pytest.mark.parametrize("images", [("bare sandbox", "sandbox"), ("sandbox", "bare sandbox")], ids=["newest", "older"])
+def test_an_image_that_holds_very_little_says_nothing_of_the_machine(place: Place, images: tuple[str, ...]) -> None:
+    found = look("ownership", machine(place, Fault("", "", "", "", Podman(images=images))))
 
     assert found == Finding("ownership", OK, "a file that is made inside is yours")
 
@@ -358,6 +453,12 @@ def test_a_check_whose_ground_is_missing_cannot_tell(place: Place) -> None:
     needing = {check.name for check in CHECKS if "podman" in check.needs}
     assert {item.check for item in found if item.evidence == "not known: see podman"} == needing
     assert {item.check for item in found if item.level == FAIL} - FOR_REAL == {"podman"}
+
+
+def test_what_cannot_tell_names_what_is_red_and_not_what_cannot_tell_either(place: Place) -> None:
+    found = {item.check: item for item in examine(machine(place, Fault("", "", "", "", uids=(0, 0))))}
+
+    assert {found[name].evidence for name in ("podman", "storage", "nf_tables", "squid")} == {"not known: see user"}
 
 
 FOUND = [Finding("one", OK, "well"), Finding("another", WARN, "so so\x1b[2J", "do this\nand that")]

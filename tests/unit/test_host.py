@@ -5,17 +5,27 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from aisb.effects.host import Host, ask_podman, host_addresses, known_host, name_servers, need_host, need_network
+from aisb.effects.host import (
+    Host,
+    ask_podman,
+    host_addresses,
+    known_host,
+    name_servers,
+    need_host,
+    need_network,
+    need_podman,
+)
 from aisb.effects.process import Finished
 from aisb.errors import Unavailable
 from tests.fakes import FakeRunner, said
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = str(Path(__file__).parents[2])
 
 
 def info(*, rootless: bool = True, remote: bool = False, driver: str = "overlay") -> str:
@@ -98,6 +108,60 @@ def test_a_podman_in_the_project_is_not_run(tmp_path: os.PathLike[str]) -> None:
 
     with pytest.raises(Unavailable, match="lies in the project"):
         need_host(str(tmp_path), FakeRunner(), str(tmp_path), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("directory", "program", "why"),
+    [
+        (0o755, 0o755, ""),
+        (0o777, 0o755, "/bin can be written by others, so .*/bin/podman is not run"),
+        (0o775, 0o755, "/bin can be written by others"),
+        (0o755, 0o757, "/podman can be written by others"),
+    ],
+)
+def test_a_podman_that_others_may_have_put_there_is_not_run(
+    tmp_path: Path, directory: int, program: int, why: str
+) -> None:
+    """Neither it nor its directory; one that lies beside the project is no part of that."""
+    path = tmp_path / "bin/podman"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\n")
+    path.chmod(program)
+    path.parent.chmod(directory)
+
+    if why:
+        with pytest.raises(Unavailable, match=why):
+            need_podman(str(path.parent), f"{tmp_path}/project")
+    else:
+        assert need_podman(str(path.parent), f"{tmp_path}/project") == str(path)
+
+
+def test_one_that_is_somebody_elses_is_not_run(tmp_path: Path) -> None:
+    """Seen from a namespace in which only the caller has a name; of root's every program is its own there."""
+    program = "/usr/bin/env"
+    if os.getuid() == 0:
+        program = f"{tmp_path}/podman"
+        Path(program).write_text("")
+        os.chown(program, 1, 1)
+    look = "import sys; from aisb.effects.host import refuse_planted; refuse_planted(sys.argv[1], '')"
+    words = ["unshare", "-r", sys.executable, "-c", look, program]
+
+    done = subprocess.run(words, env={"PYTHONPATH": ROOT}, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, "can be written by others" in done.stderr) == (1, True), done.stderr
+
+
+def test_a_range_of_ids_is_needed_before_podman_is_asked(tmp_path: Path) -> None:
+    """Where nothing is known of this machine yet; what is known says that there was one."""
+    (tmp_path / "bin").mkdir(mode=0o755)
+    (tmp_path / "bin/podman").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/podman").chmod(0o755)
+
+    def none() -> None:
+        raise Unavailable("no range")
+
+    with pytest.raises(Unavailable, match="no range"):
+        need_host(f"{tmp_path}/cache", FakeRunner(), f"{tmp_path}/bin", "", none)
 
 
 def test_without_a_network_of_podmans_there_is_neither_a_gate_nor_a_sandbox_without_one() -> None:
