@@ -21,10 +21,10 @@ os.makedirs("sub")
 wanted = ("Uid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 text = aisb("exec", run, "--", "cat", "/proc/self/status")[1]
 status = {line.split(":")[0]: line.split(":")[1].strip() for line in text.splitlines()}
-# What a later command began ends with its aisb, in whatever session it is.
+# What a later command began ends with its aisb, in whatever session it is and whoever has begun it.
 killed = {}
 for how in ("SIGKILL", "SIGTERM", "SIGINT"):
-    deaf = f"trap '' TERM INT; setsid sleep {nap(7301)} & echo up; while :; do sleep {nap(7301)}; done"
+    deaf = f"trap '' TERM INT; (setsid sleep {nap(7301)} &); echo up; while :; do sleep {nap(7301)}; done"
     begun = subprocess.Popen(["aisb", "exec", run, "--", "sh", "-c", deaf], stdout=subprocess.PIPE)
     begun.stdout.readline(); begun.send_signal(getattr(signal, how)); begun.wait()
     killed[how] = remains(lambda: asleep(7301))
