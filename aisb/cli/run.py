@@ -269,8 +269,13 @@ def _run(
 
     logs = () if shop.logs is None else shop.logs
     job = job._replace(service=hooks.service, on_begin=hooks.on_begin, build_logs=logs)
+
+    def start(plan: Plan) -> Ended:
+        # A program that has the terminal is not written into: it is said at the end.
+        return run_job(job, plan, shop.runner, on_ready, _nothing if job.terminal else say)
+
     try:
-        ended = _run_with_images(job, plan, question, shop, on_ready)
+        ended = run_with_images(start, plan, question, shop)
     except Unavailable:
         need_gate_network(request, shop)
         raise
@@ -401,14 +406,10 @@ def need_gate_network(request: Request, shop: Workshop) -> None:
         )
 
 
-def _run_with_images(
-    job: Job, plan: Plan, question: Question, shop: Workshop, on_ready: Callable[[Gate | None, Shield], None]
-) -> Ended:
+def run_with_images(start: Callable[[Plan], Ended], plan: Plan, question: Question, shop: Workshop) -> Ended:
     """Run; once more where it turns out that somebody removed an image since it was last seen."""
-    # A program that has the terminal is not written into: it is said at the end.
-    tell = _nothing if job.terminal else say
     try:
-        ended = run_job(job, plan, shop.runner, on_ready, tell)
+        ended = start(plan)
         if ended.outcome.phases or _has_images(shop, plan):
             return ended
     except Unavailable:
@@ -418,8 +419,7 @@ def _run_with_images(
     forget_images(shop.directories.cache, plan)
     # Where the records have changed meanwhile they are others by now.
     now = need_plan(question, shop)
-    plan = plan._replace(sandbox_image=now.sandbox_image, gate_image=now.gate_image, gate_key=now.gate_key)
-    return run_job(job, plan, shop.runner, on_ready, tell)
+    return start(plan._replace(sandbox_image=now.sandbox_image, gate_image=now.gate_image, gate_key=now.gate_key))
 
 
 def _nothing(_text: str) -> None:

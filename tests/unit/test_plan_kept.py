@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.wanted import Wanted
-from aisb.effects import make_plan
 from aisb.effects.image_inputs import known_inputs
 from aisb.effects.pins import read_pins, write_base_pin, write_node_pin
 from aisb.effects.plan import Question, find_plan, fingerprint, keep_plan, note_images
@@ -26,19 +24,12 @@ if TYPE_CHECKING:
     from aisb.effects.process import Command, Finished
     from aisb.effects.workshop import Workshop
 
+pytestmark = pytest.mark.usefixtures("profile")
 BASE = parse_base_image("bootstrap:trixie")
 NEXT = BOOTSTRAPPED._replace(generation="2026-11-30")
 QUESTION = Question(
     Wanted("none", (), (), (), BASE.text, "", "", 600), "", "/p", "home", "user", "", "", (), "", fingerprint()
 )
-
-
-@pytest.fixture(autouse=True)
-def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """podman's own, whether this machine has one or not."""
-    path = tmp_path / "seccomp.json"
-    path.write_text(json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": [], "syscalls": []}))
-    monkeypatch.setattr(make_plan, "find_seccomp", lambda: str(path))
 
 
 class Meanwhile(FakeRunner):

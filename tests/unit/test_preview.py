@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -196,11 +195,8 @@ def question(wanted: Wanted) -> Question:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+def shop(tmp_path: Path, profile: None) -> Workshop:
     """A machine on which both images are, and a profile of podman's."""
-    profile = tmp_path / "podmans.json"
-    profile.write_text(json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "archMap": [], "syscalls": []}))
-    monkeypatch.setattr(make_plan, "find_seccomp", lambda: str(profile))
     shop = make_shop(tmp_path)
     write_base_pin(shop.directories.cache, parse_base_image(WIDE.base_image), BOOTSTRAPPED)
     write_node_pin(shop.directories.cache, "linux/amd64", NODE_FROM_NPM)
