@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
 
-from aisb.effects.process import LONGEST_LINE, Command, Finished, SystemRunner
+from aisb.effects.process import LONGEST_LINE, Command, Finished, SystemRunner, spawn
 from aisb.errors import CommandError
 
 MANY = "x" * 300_000
@@ -62,3 +64,27 @@ def test_a_line_without_an_end_comes_in_pieces() -> None:
 
     assert (code, lines[0], lines[-1], "".join(lines[1:-1])) == (0, "a", "c", "b" * 10 * LONGEST_LINE)
     assert max(map(len, lines)) <= 2 * LONGEST_LINE
+
+
+IGNORED = "sed -n 's/^SigIgn:[[:space:]]*//p' /proc/$$/status >&3"
+
+
+def test_one_that_has_the_terminal_is_stopped_where_it_reads_in_the_background_whatever_its_caller_ignores() -> None:
+    """
+    It is continued when the terminal is its own; told that the terminal is broken, it would never read a key. What it
+    sets of the terminal meanwhile is not to stop it: so we ignore that, and it does.
+    """
+    numbers = (signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    source, target = os.pipe2(os.O_CLOEXEC)
+    try:
+        child = spawn(("/bin/sh", "-c", IGNORED), {3: target}, {}, own_group=True)
+    finally:
+        os.close(target)
+        for number, old in zip(numbers, before, strict=True):
+            signal.signal(number, old)
+    with os.fdopen(source) as said:
+        ignored = int(said.read(), 16)
+    os.waitpid(child, 0)
+
+    assert [number for number in numbers if ignored >> (number - 1) & 1] == [signal.SIGTTOU]
