@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 30.0
 
 
-def stop(sessions: Sequence[Session]) -> None:
+def stop(sessions: Sequence[Session], patience_seconds: float = _PATIENCE_SECONDS) -> None:
     """
     Tell the aisb of each to end it, and wait until they have.
 
@@ -29,7 +29,7 @@ def stop(sessions: Sequence[Session]) -> None:
     """
     with ExitStack() as stack:
         told = [(session, owner) for session in sessions if (owner := _tell(session, stack)) is not None]
-        end = time.monotonic() + _PATIENCE_SECONDS
+        end = time.monotonic() + patience_seconds
         stuck = [session.run for session, owner in told if not _has_ended(owner, end - time.monotonic())]
     for run in stuck:
         raise Unavailable(f"run {run} does not end", hint=f"see what holds it: podman ps; run {run}")

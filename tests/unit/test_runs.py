@@ -22,6 +22,7 @@ from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
 from aisb.effects.session import lend_variables, open_session, start_time, this_process
+from aisb.effects.stop import stop
 from aisb.errors import Unavailable, UsageError
 from aisb.render.argv import exec_argv, in_directory
 from tests.fakes import FakeRunner, said
@@ -72,15 +73,17 @@ def test_it_begins_where_it_is_told_to_or_not_at_all(tmp_path: Path, place: str,
 
 @pytest.fixture
 def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Two runs that go on, each with a process in the place of its aisb."""
-    (tmp_path / "home").mkdir()
+    """Two runs that go on, each with a process in the place of its aisb; the first one is of the project `p`."""
+    for name in ("home", "p"):
+        (tmp_path / name).mkdir()
     with TemporaryDirectory() as runtime:
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         owners = {}
         for run in ("1a2b3c4d", "5e6f7a8b"):
             owners[run] = subprocess.Popen(["sleep", "600"])
-            session = open_session(f"{runtime}/aisb/r", run, {}, "{}")
+            files = {"project": project_identity(str(tmp_path / "p"))} if run == "1a2b3c4d" else {}
+            session = open_session(f"{runtime}/aisb/r", run, files, "{}")
             _, _, boot = this_process().split()
             number = owners[run].pid
             (Path(session.path) / "owner").write_text(f"{number} {start_time(str(number))} {boot}")
@@ -96,15 +99,64 @@ def test_several_are_ended_at_once(
     """By how their ids begin; one that is named twice is one."""
     assert stop_verb(["1a", "5e6f", "1a2b"], ".") == 0
 
-    assert [owner.wait() for owner in owned.values()] == [-signal.SIGTERM, -signal.SIGTERM]
+    assert [owner.wait(20) for owner in owned.values()] == [-signal.SIGTERM, -signal.SIGTERM]
     assert capsys.readouterr().err == "aisb: run 1a2b3c4d has ended\naisb: run 5e6f7a8b has ended\n"
 
 
-def test_where_one_is_not_known_none_is_ended(owned: dict[str, subprocess.Popen[bytes]]) -> None:
-    with pytest.raises(UsageError, match="no run whose id begins with ff goes on"):
-        stop_verb(["1a", "ff"], ".")
+@pytest.mark.parametrize("words", [[], ["."]], ids=["none named", "a dot"])
+def test_without_an_id_it_is_the_projects_own(
+    owned: dict[str, subprocess.Popen[bytes]], tmp_path: Path, words: list[str]
+) -> None:
+    assert stop_verb(words, str(tmp_path / "p")) == 0
 
+    assert [owner.poll() for owner in owned.values()] == [-signal.SIGTERM, None]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("ff", "no run whose id begins with ff goes on"),
+        ("0000", "run 0000000a has ended: exit 3, the command ended with 3"),
+    ],
+    ids=["unknown", "has ended"],
+)
+def test_where_one_does_not_go_on_none_is_ended(
+    owned: dict[str, subprocess.Popen[bytes]], tmp_path: Path, named: str, why: str
+) -> None:
+    """What is said is why, and the whole line with this project's run in its place."""
+    over(tmp_path / "home/.local/state", "0000000a")
+    os.rename(tmp_path / "home/.local/state/state", tmp_path / "home/.local/state/ai-sandbox")
+    project = str(tmp_path / "p")
+
+    with pytest.raises(UsageError) as caught:
+        stop_verb(["5e", named, "1a"], project)
+
+    line = f"aisb stop 5e 1a2b3c4d 1a --project {project}"
+    assert (caught.value.message, caught.value.hint) == (why, f"this project's run: {line}")
     assert [owner.poll() for owner in owned.values()] == [None, None]
+
+
+def test_one_that_does_not_end_is_named_and_the_others_have_been_told(
+    owned: dict[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """With what shows what holds it; one that has gone meanwhile has ended."""
+    deaf = "trap '' TERM; echo; while :; do sleep 600; done"
+    with subprocess.Popen(["sh", "-c", deaf], stdout=subprocess.PIPE, process_group=0) as process:
+        assert process.stdout
+        process.stdout.readline()
+        sessions = []
+        for run, number in (("0d0d0d0d", process.pid), ("1e1e1e1e", owned["1a2b3c4d"].pid), ("2f2f2f2f", 4000001)):
+            session = open_session(str(tmp_path / "r"), run, {}, "{}")
+            began = start_time(str(number)) if number != 4000001 else "1"
+            (Path(session.path) / "owner").write_text(f"{number} {began} {this_process().split()[2]}")
+            sessions.append(session)
+        try:
+            with pytest.raises(Unavailable, match="run 0d0d0d0d does not end"):
+                stop(sessions, patience_seconds=0.3)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert owned["1a2b3c4d"].wait(20) == -signal.SIGTERM
 
 
 def test_flags_stand_before_the_run_or_behind_it() -> None:
