@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import select
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,10 @@ class Tools:
         if header is None or "result" in header:
             return header and header["result"]
         return header["error"]["code"], header["error"].get("data", {}).get("errno")
+
+    def is_heard(self, seconds: float) -> bool:
+        """Whether it says something within that time."""
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
 
     def call(self, method: str, **params: object) -> Any:
         """A request and its answer."""
@@ -287,3 +292,60 @@ def test_a_command_whose_keeper_was_stopped_is_ended_once_there_are_descriptors_
         second = server.answer()
 
     assert [first and first["ended"], second and second["ended"]] == ["exit", "cancel"]
+
+
+# By a pipe that all of them have open: it ends with the last one. Each goes by itself where nobody ends it.
+BEGINS = """
+import os, signal, sys
+def deaf():
+    for number in (1, 2, 15):
+        signal.signal(number, signal.SIG_IGN)
+    signal.alarm(20)
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        deaf(); os.write(1, b"."); signal.pause()
+    os._exit(0)
+deaf()
+if sys.argv[1] == "stops its keeper":
+    os.kill(os.getppid(), signal.SIGSTOP)
+elif sys.argv[1] == "ends":
+    os._exit(3)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("how", ["stays", "stops its keeper"])
+@pytest.mark.parametrize("ended", ["timeout", "cancel"])
+def test_all_that_a_command_began_ends_with_it(tmp_path: Path, how: str, ended: str) -> None:
+    """Also what left its parent and its session, and where the command has stopped what keeps it."""
+    os.mkfifo(tmp_path / "held")
+    words = ["sh", "-c", 'exec "$0" -c "$1" "$2" >held', sys.executable, BEGINS, how]
+    more = {"timeoutMs": 3000} if ended == "timeout" else {}
+
+    with tools(tmp_path) as server:
+        server.say(request(1, "exec", command=words, **more))
+        with open(tmp_path / "held", "rb", buffering=0) as held:
+            assert held.read(1) == b"."
+            if ended == "cancel":
+                server.say(note("cancel", id=1))
+            assert server.is_heard(10)
+            answer = server.answer()
+            # By then nobody is left; where somebody else had to end them they may be just about to go.
+            assert select.select([held], [], [], 0 if how == "stays" else 10)[0]
+            assert held.read(1) == b""
+
+    assert (answer["exitCode"], answer["signal"], answer["ended"]) == (None, "SIGKILL", ended)
+
+
+def test_what_a_command_leaves_behind_lives_on(tmp_path: Path) -> None:
+    """It ends by itself, and nobody said that the others are to."""
+    os.mkfifo(tmp_path / "held")
+    words = ["sh", "-c", 'exec "$0" -c "$1" "$2" >held', sys.executable, BEGINS, "ends"]
+
+    with tools(tmp_path) as server:
+        server.say(request(1, "exec", command=words))
+        with open(tmp_path / "held", "rb", buffering=0) as held:
+            assert held.read(1) == b"."
+            assert server.answer()["exitCode"] == 3
+            assert not select.select([held], [], [], 1)[0]
