@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -103,6 +104,51 @@ def test_no_value_that_was_given_is_printed(home: Path) -> None:
     assert [
         word in given for word in ('"A=${A}"', '"B=${C}"', '"LANG=${LANG}"', '"PATH=${PATH}"', "HOME=/home/sandbox")
     ] == 5 * [True]
+
+
+MODEL = {"id": "m"}
+PROVIDER = {"baseUrl": "https://a.test/v1", "api": "openai-completions", "apiKey": "$AI_API_TOKEN", "models": [MODEL]}
+
+
+def test_no_token_of_the_hosts_pi_is_printed(home: Path) -> None:
+    """It goes in, and by its name in the shell that the lines are pasted in."""
+    (home / ".pi/agent").mkdir(parents=True)
+    (home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"own": PROVIDER}}))
+    (home / ".config/ai-sandbox/config.yaml").write_text("allow: [a.test]\n")
+
+    code, lines, _ = aisb(home, "--dry-run", AI_API_TOKEN="hunter2-hunter2")
+
+    (given,) = (line for line in lines if line.startswith("(umask 077;"))
+    assert (code, "hunter2" in "".join(lines), '"AI_API_TOKEN=${AI_API_TOKEN}"' in given) == (0, False, True)
+    assert "# values of yours are left out, and taken from this shell: AI_API_TOKEN" in lines
+
+
+# What podman said of a machine on which nobody hands down a controller, remembered as a run remembers it.
+REMEMBER = """
+import json, os, sys
+from aisb.effects.host import need_host
+from aisb.effects.state import directories
+from tests.fakes import FakeRunner, said
+info = {"host": {"security": {"rootless": True}, "cgroupManager": sys.argv[2]}, "store": {"graphDriverName": "overlay"}}
+runner = FakeRunner(said("podman version 5.4.2"), said(json.dumps(info)))
+need_host(directories(os.environ).cache, runner, sys.argv[1], "", lambda: None)
+"""
+
+
+def test_a_cap_that_this_machine_cannot_keep_is_not_asked_of_podman(home: Path) -> None:
+    """What is printed is what a run would say to it; where nothing is known of the machine yet, all of them."""
+    (home / "bin").mkdir(mode=0o755)
+    (home / "bin/podman").write_text("#!/bin/sh\n")
+    (home / "bin/podman").chmod(0o755)
+    environ = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home), "PYTHONPATH": str(ROOT), "PATH": f"{home}/bin"}
+    words = ("--net", "none", "--pids-limit", "100", "--dry-run", "--", "true")
+
+    unknown = aisb(home, *words, PATH=f"{home}/bin")
+    subprocess.run([sys.executable, "-c", REMEMBER, f"{home}/bin", "cgroupfs"], env=environ, check=True)
+    known = aisb(home, *words, PATH=f"{home}/bin")
+
+    asked = [["--pids-limit" in line for line in lines if " run " in line] for _, lines, _ in (unknown, known)]
+    assert (unknown[0], known[0], asked) == (0, 0, [[True], [False]])
 
 
 def test_what_a_project_may_not_have_is_not_in_force() -> None:
