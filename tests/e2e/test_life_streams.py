@@ -122,6 +122,8 @@ def test_a_slow_reader_loses_nothing(lab: Lab) -> None:
 
 WORDS = """
 aisb --net none --timings -- sh -c 'echo out' >out 2>err; cat out; grep -v '^aisb: ' err
+sed -n 's/^aisb: \\([a-z-]*\\)  *[0-9]*[.][0-9] ms$/\\1/p' err | paste -s -d ' '
+aisb -q --net none --trace -- true 2>err; grep -c '^aisb: + .*podman run ' err
 aisb --allow allowed.test -- curl -sS http://evil.test/ >out 2>err; head -n 1 out; grep -v '^aisb: ' err; tail -n 1 err | cut -d: -f-3
 """
 
@@ -132,6 +134,9 @@ def test_aisbs_own_words_are_on_stderr_only(lab: Lab) -> None:
 
     assert result.text.splitlines() == [
         "out",
+        # Each phase of a start, and each command, podman's own among them, where they are asked for.
+        "python host plan gate begun checked rules launcher proved exec command clean-up",
+        "1",
         "403 Access denied by egress policy",
         "aisb: denied evil.test:80",
     ]

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pexpect
 import pytest
 
 from aisb.domain.run_record import COMMAND, End
@@ -280,3 +281,32 @@ def test_a_record_that_nobody_follows_is_read_and_not_waited_for(place: Place) -
 
     assert place.logs("-f", "--json")[:2] == (0, json.dumps(LINE) + "\n")
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "coloured"),
+    [
+        ((), {}, True),
+        (("--summary",), {}, True),
+        ((), {"NO_COLOR": ""}, True),
+        ((), {"NO_COLOR": "1"}, False),
+        (("--summary",), {"NO_COLOR": "1"}, False),
+        (("--json",), {}, False),
+        (("--summary", "--markdown"), {}, False),
+    ],
+)
+def test_a_terminal_has_colours_where_nobody_said_no(
+    place: Place, words: tuple[str, ...], environ: dict[str, str], coloured: bool
+) -> None:
+    """(https://no-color.org: a variable that is empty says nothing.) What is no terminal has none."""
+    place.ended("0000000a", DENIED)
+    env = {**place.environ, **environ}
+    terminal = pexpect.spawn(
+        sys.executable, ["-m", "aisb", "logs", *words], cwd=place.project, env=env, encoding="utf-8", timeout=60
+    )
+
+    terminal.expect(pexpect.EOF)
+
+    shown = str(terminal.before)
+    assert ("evil.test" in shown, "\x1b[31m" in shown, "\x1b" in shown) == (True, coloured, coloured)
+    assert "\x1b" not in place.logs(*words)[1]

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from aisb.effects.process import LONGEST_LINE, Command, Finished, SystemRunner, spawn
+from aisb.effects.process import LONGEST_LINE, Command, Finished, SystemRunner, TracingRunner, spawn
 from aisb.errors import CommandError
+from tests.fakes import FakeRunner, said
 
 MANY = "x" * 300_000
 
@@ -83,8 +84,24 @@ def test_one_that_has_the_terminal_is_stopped_where_it_reads_in_the_background_w
         os.close(target)
         for number, old in zip(numbers, before, strict=True):
             signal.signal(number, old)
-    with os.fdopen(source) as said:
-        ignored = int(said.read(), 16)
+    with os.fdopen(source) as told:
+        ignored = int(told.read(), 16)
     os.waitpid(child, 0)
 
     assert [number for number in numbers if ignored >> (number - 1) & 1] == [signal.SIGTTOU]
+
+
+def test_each_command_is_said_before_it_runs() -> None:
+    """Ready to be pasted; also what a sandbox is started by, and what is followed line by line."""
+    lines: list[str] = []
+    inner = FakeRunner(said("1"), said("2"))
+    runner = TracingRunner(inner, lambda text: lines.append(f"{len(inner.argvs)} {text}"))
+
+    runner.announce(("podman", "run", "a b"))
+    answers = (
+        runner.run(Command(("podman", "ps", "it's"), 10)),
+        runner.stream(Command(("podman", "build"), 10), lines.append, lambda: None),
+    )
+
+    assert lines == ["0 + podman run 'a b'", """0 + podman ps 'it'"'"'s'""", "1 + podman build", "2"]
+    assert answers == (said("1"), 0)
