@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,10 +20,8 @@ from aisb.domain.seen_project import TOOLS, Seen, Tool, allow_list, entries_in
 from aisb.effects.guard import ROOTS, roots_of
 from aisb.effects.init import look_at, write_allow_list
 from aisb.effects.session import open_session
+from aisb.effects.trust import record_path
 from aisb.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NPM = TOOLS[0]
 
@@ -161,6 +159,28 @@ def test_what_was_written_is_trusted_and_nothing_else(project: Path) -> None:
         2,
         f"aisb: {project}/.ai-sandbox/allow is there already\naisb:   edit it, and say so: aisb trust\n",
     )
+
+
+@pytest.mark.parametrize("what", ["read", "written"])
+def test_nothing_is_written_that_nobody_would_trust(project: Path, what: str) -> None:
+    """Where what was trusted cannot be known or remembered, that is found before there is a list."""
+    state = project.parent / "home/.local/state/ai-sandbox"
+    record = Path(record_path(str(state), str(project)))
+    state.mkdir(parents=True, mode=0o700)
+    if what == "read":
+        record.parent.mkdir(mode=0o700)
+        record.mkdir()
+    else:
+        # Nothing is there to be read, and nothing can be put there.
+        record.parent.symlink_to("nowhere")
+
+    ended, said = aisb(project, "init")
+
+    assert (ended, "the record of what was trusted" in said, (project / ".ai-sandbox").exists()) == (
+        69,
+        True,
+        False,
+    ), said
 
 
 def test_a_project_of_no_kind_that_is_known_gets_an_empty_list(tmp_path: Path) -> None:
