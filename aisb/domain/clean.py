@@ -14,7 +14,7 @@ from aisb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-IMAGE, VOLUME, CONTAINER, GATE = "image", "volume", "container", "gate"
+IMAGE, VOLUME, CONTAINER, GATE, DIRECTORY = "image", "volume", "container", "gate", "directory"
 # The current images of each kind, and those before the last update: `aisb update --rollback` goes back to them.
 KEPT = 2
 

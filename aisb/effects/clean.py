@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aisb.domain.clean import CONTAINER, GATE, IMAGE, VOLUME, Home, Image, Removal, homes_to_remove, images_to_remove
+from aisb.domain.clean import (
+    CONTAINER,
+    DIRECTORY,
+    GATE,
+    IMAGE,
+    VOLUME,
+    Home,
+    Image,
+    Removal,
+    homes_to_remove,
+    images_to_remove,
+)
 from aisb.domain.images import GATE as GATE_ROLE
 from aisb.domain.images import SANDBOX
-from aisb.effects.gates import remove_gate, unused_gates
+from aisb.effects.gates import remove_gate, remove_orphan, unused_gates
 from aisb.effects.plan import forget_image
 from aisb.effects.process import Command, run_json, run_ok
-from aisb.effects.session import living
+from aisb.effects.session import every_orphan, living, session_at
 from aisb.effects.state import read_if_there
 from aisb.render.clean import removal_argv
 from aisb.render.gate import gate_name
@@ -48,9 +59,18 @@ class Store(NamedTuple):
 
 
 def find_removals(store: Store, wish: Wish) -> list[Removal]:
-    """What is to be taken away: containers of runs that are over, gates that no run uses, then images, then homes."""
+    """
+    What is to be taken away: containers of runs that are over, what else these left, gates that no run uses, then
+    images, then homes.
+    """
     containers = store.listed("ps", "--all")
-    left = _left_behind(store, containers)
+    left = [
+        *_left_behind(store, containers),
+        *(
+            Removal(DIRECTORY, session.path, f"of run {session.run}, which is over")
+            for session in every_orphan(store.directories.runtime)
+        ),
+    ]
     gates = unused_gates(store.directories.runtime) if wish.everything else []
     going = {removal.name for removal in left} | set(_gates_among(containers, gates))
     used = {str(item.get("ImageID", "")) for item in containers if _name_of(item) not in going}
@@ -70,6 +90,8 @@ def remove(store: Store, removal: Removal) -> str:
     if removal.kind == GATE:
         return remove_gate(store.podman, store.directories, removal.name, store.runner)
     if removal.kind == IMAGE:
+    if removal.kind == DIRECTORY:
+        return remove_orphan(session_at(*os.path.split(removal.name)), store.directories.state)
         forget_image(store.directories.cache, removal.name)
     if removal.kind == VOLUME:
         # First: a run that begins now makes it again, with its label.

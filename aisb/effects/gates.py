@@ -23,6 +23,7 @@ from aisb.render.gate import gate_name
 
 if TYPE_CHECKING:
     from aisb.effects.process import Runner
+    from aisb.effects.session import Session
     from aisb.effects.state import Directories
 
 _REMOVE_SECONDS = 30.0
@@ -100,12 +101,28 @@ def remove_gate(podman: str, where: Directories, name: str, runner: Runner) -> s
 
 
 def _put_on_record(parent: str, state: str) -> None:
-    """As the next run of that gate would. How many records are kept is not ours to say."""
     for session in orphans(parent):
-        with claimed(session) as mine:
-            if mine and not keep_record(session, state, KEEP_ALL).fault:
-                mend(state, session.run)
-                close_session(session)
+        remove_orphan(session, state)
+
+
+def remove_orphan(session: Session, state: str) -> str:
+    """
+    Put on record what a killed run has left, as the next run of its gate would, and take it away; "" or why it stays.
+
+    How many records are kept is not ours to say.
+    """
+    gate = os.path.dirname(os.path.dirname(session.path))
+    with claimed(session) as mine:
+        if not mine:
+            return ""
+        if os.path.exists(f"{gate}/ctl.sock"):
+            with suppress(Unavailable):
+                ask(gate, {"op": "close", "run": session.run}, ANSWER_SECONDS)
+        if fault := keep_record(session, state, KEEP_ALL).fault:
+            return fault
+        mend(state, session.run)
+        close_session(session)
+    return ""
 
 
 def log_of(gate: GateSeen) -> str:

@@ -16,6 +16,9 @@ from aisb.render.argv import EMPTY_DIRECTORY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+# A run's directory is made in milliseconds.
+_MAKING_SECONDS = 60.0
+
 
 class Session(NamedTuple):
     """The directory of one run."""
@@ -86,14 +89,26 @@ def open_session(
     """
     session = session_at(parent, run)
     os.makedirs(parent, mode=0o711, exist_ok=True)
-    for directory, mode in directories_of(session).items():
-        os.mkdir(directory)
-        os.chmod(directory, mode)
-    for name, text in files.items():
-        _write_public(f"{session.files}/{name}", text)
-    for name, text in {"seccomp.json": seccomp, **(own or {}), "owner": this_process()}.items():
-        _write_public(f"{session.path}/{name}", text)
+    # Whoever takes away what has no owner waits until this one has.
+    with _locked(parent, fcntl.LOCK_SH):
+        for directory, mode in directories_of(session).items():
+            os.mkdir(directory)
+            os.chmod(directory, mode)
+        for name, text in files.items():
+            _write_public(f"{session.files}/{name}", text)
+        for name, text in {"seccomp.json": seccomp, **(own or {}), "owner": this_process()}.items():
+            _write_public(f"{session.path}/{name}", text)
     return session
+
+
+@contextlib.contextmanager
+def _locked(directory: str, kind: int) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, kind)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def this_process() -> str:
@@ -105,7 +120,7 @@ def living(runtime: str) -> list[Session]:
     """Every session whose aisb runs, with a gate or without one. Raises Unavailable where that cannot be read."""
     parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
     sessions = [session_at(parent, run) for parent in parents for run in _names(parent)]
-    return [session for session in sessions if not _is_orphan(f"{session.path}/owner")]
+    return [session for session in sessions if not _is_left(session)]
 
 
 def _names(directory: str) -> list[str]:
@@ -140,9 +155,54 @@ def sessions_of_gates(runtime: str) -> list[Session]:
 
 
 def orphans(parent: str) -> list[Session]:
-    """The sessions below `parent` whose aisb is gone. One that is just being made has no owner yet, and is left."""
+    """
+    The sessions below `parent` whose aisb is gone, or that never had one.
+
+    One that is just being made has no owner yet, and is left.
+    """
     sessions = [session_at(parent, run) for run in _names(parent)]
-    return [session for session in sessions if _is_orphan(f"{session.path}/owner")]
+    found = [session for session in sessions if _is_left(session)]
+    nobodys = [session for session in found if not _has_owner(session)]
+    if nobodys:
+        # However long one takes to make it: now nobody is in the middle of it.
+        with _locked(parent, fcntl.LOCK_EX):
+            made = {session for session in nobodys if _has_owner(session)}
+        found = [session for session in found if session not in made]
+    return found
+
+
+def every_orphan(runtime: str) -> list[Session]:
+    """The orphans of all gates, and of no gate. Raises Unavailable where they cannot be read."""
+    parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
+    return [session for parent in parents for session in orphans(parent)]
+
+
+def _is_left(session: Session) -> bool:
+    """Whether it is nobody's any more, or never was anybody's: no owner, no first process, and made long ago."""
+    if _has_owner(session):
+        return _is_orphan(f"{session.path}/owner")
+    return _age_of(session.path) > _MAKING_SECONDS and not _goes_on(session)
+
+
+def _has_owner(session: Session) -> bool:
+    """Whether it says whose it is."""
+    try:
+        return len((read_if_there(f"{session.path}/owner") or b"").split()) == 3
+    except OSError as error:
+        raise _unreadable(f"{session.path}/owner", error) from error
+
+
+def _goes_on(session: Session) -> bool:
+    process = (read_if_there(session.pid_file) or b"").decode("ascii", "replace").strip()
+    return process.isdigit() and bool(start_time(process))
+
+
+def _age_of(directory: str) -> float:
+    """For how many seconds nothing was made in it, or taken away; 0 where it is gone."""
+    try:
+        return time.time() - os.stat(directory).st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_orphan(path: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from aisb.domain.clean import (
     CONTAINER,
+    DIRECTORY,
     GATE,
     IMAGE,
     VOLUME,
@@ -216,6 +217,30 @@ def test_all_means_gates_too_that_no_run_uses(directories: Directories) -> None:
         {"Names": [f"aisb-gate-{name}"], "ImageID": f"id-{name[0]}", "Labels": {"aisb.role": "gate"}}
         for name in ("a" * 12, "b" * 12)
     ]
+def test_what_a_run_has_left_that_is_over_goes(directories: Directories) -> None:
+    """Its directory too, also where it never had an owner; what goes on or begins stays."""
+    gate = gate_there(directories, "a" * 12)
+    killed = open_session(f"{gate}/r", "0000aaaa", {}, "", {ABOUT: record_text(new_fields("0000aaaa", "/p"))})
+    with open(f"{killed.path}/owner", "w") as file:
+        file.write("1 1 another-boot")
+    parent = f"{directories.runtime}/r"
+    for name in ("00000001", "0000bbbb"):
+        os.makedirs(f"{parent}/{name}")
+    os.utime(f"{parent}/00000001", (1000, 1000))
+    alive = open_session(parent, "0000cccc", {}, "")
+    store = Store("podman", FakeRunner(*3 * [said([])]), directories)
+
+    found = find_removals(store, Wish())
+
+    assert found == [
+        Removal(DIRECTORY, f"{parent}/00000001", "of run 00000001, which is over"),
+        Removal(DIRECTORY, killed.path, "of run 0000aaaa, which is over"),
+    ]
+    assert [remove(store, removal) for removal in found] == ["", ""]
+    assert (sorted(os.listdir(parent)), os.listdir(f"{gate}/r")) == (["0000bbbb", alive.run], [])
+    assert read_fields(f"{directories.state}/runs/0000aaaa")["reason"] == KILLED
+
+
     images = [podman_image(image(name, 1, "gate", base=name)) for name in "ab"]
     everything = FakeRunner(said(containers), said([]), said(images))
 

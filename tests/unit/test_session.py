@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from typing import TYPE_CHECKING
+import threading
+import time
+from pathlib import Path
 
-from aisb.effects.session import claimed, close_session, open_session, orphans, this_process
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from aisb.effects.session import (
+    Session,
+    claimed,
+    close_session,
+    every_orphan,
+    living,
+    open_session,
+    orphans,
+    this_process,
+)
 
 
 def test_root_in_the_sandbox_can_read_it_and_only_through_the_callers_directory(tmp_path: Path) -> None:
@@ -33,14 +42,59 @@ def test_a_session_of_a_living_aisb_is_no_orphan(tmp_path: Path) -> None:
 
 
 def test_a_session_whose_aisb_is_gone_is_an_orphan(tmp_path: Path) -> None:
-    living, dead, rebooted, unborn = (open_session(str(tmp_path), f"0000000{number}", {}, "{}") for number in range(4))
+    alive, dead, rebooted, unborn = (open_session(str(tmp_path), f"0000000{number}", {}, "{}") for number in range(4))
     pid, start, boot = this_process().split()
     (tmp_path / dead.run / "owner").write_text(f"{pid} {int(start) - 1} {boot}")
     (tmp_path / rebooted.run / "owner").write_text(f"{pid} {start} another-boot")
     (tmp_path / unborn.run / "owner").write_text("")
 
     assert orphans(str(tmp_path)) == [dead, rebooted]
-    assert living not in orphans(str(tmp_path))
+    assert alive not in orphans(str(tmp_path))
+
+
+def old(directory: Path) -> None:
+    """As if nobody had touched it for a day."""
+    long_ago = time.time() - 86400
+    os.utime(directory, (long_ago, long_ago))
+
+
+def test_a_directory_that_never_had_an_owner_is_an_orphan_once_it_is_old(tmp_path: Path) -> None:
+    """It is not one that is just being made, and none in which a sandbox runs."""
+    bare, empty, fresh, goes_on, over = (
+        tmp_path / "r" / name for name in ("bare", "empty", "fresh", "goes-on", "over")
+    )
+    for directory in (bare, empty, fresh, goes_on, over):
+        directory.mkdir(parents=True)
+    (empty / "owner").touch()
+    (goes_on / "pid").write_text(f"{os.getpid()}\n")
+    (over / "pid").write_text(f"{2**22 + 1}\n")
+    for directory in (bare, empty, goes_on, over):
+        old(directory)
+
+    assert [session.run for session in orphans(str(tmp_path / "r"))] == ["bare", "empty", "over"]
+    assert [session.run for session in every_orphan(str(tmp_path))] == ["bare", "empty", "over"]
+    assert [session.run for session in living(str(tmp_path))] == ["fresh", "goes-on"]
+
+
+def test_one_that_takes_long_to_make_is_no_orphan(tmp_path: Path) -> None:
+    """Its maker holds a lock, so whoever looks waits until it is somebody's."""
+    made = tmp_path / "r" / "0000aaaa"
+    made.mkdir(parents=True)
+    old(made)
+    descriptor = os.open(tmp_path / "r", os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    found: list[list[Session]] = []
+    looker = threading.Thread(target=lambda: found.append(orphans(str(tmp_path / "r"))))
+    looker.start()
+    waits = f"FLOCK  ADVISORY  WRITE {os.getpid()} "
+    while not any("->" in line and waits in line for line in Path("/proc/locks").read_text().splitlines()):
+        assert looker.is_alive()
+
+    (made / "owner").write_text(this_process())
+    os.close(descriptor)
+    looker.join()
+
+    assert found == [[]]
 
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
