@@ -22,8 +22,9 @@ from aisb.cli.run import (
     with_proxy,
     without_entries,
 )
+from aisb.domain.egress import read_policy
 from aisb.domain.hosts import is_address
-from aisb.domain.net import ALLOW
+from aisb.domain.net import ALLOW, PINNED
 from aisb.domain.options import BY_FLAG, FLAG, PREVIEWS
 from aisb.domain.policy import need_entries
 from aisb.domain.project import EPHEMERAL_HOME
@@ -51,17 +52,19 @@ from aisb.effects.state import preview_directories
 from aisb.effects.tree import Tree
 from aisb.errors import UsageError
 from aisb.render.argv import sandbox_argv
-from aisb.render.describe import Prepared, Shown, ShownGate, dry_run_lines
+from aisb.render.describe import Prepared, Shown, ShownGate, ShownSecret, dry_run_lines
 from aisb.render.explain import Files
 from aisb.render.gate import gate_argv
 from aisb.render.shield import mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from aisb.cli.request import Request
     from aisb.cli.splitter import Split
+    from aisb.domain.inject_flag import Injected
     from aisb.domain.policy import Policy
+    from aisb.effects.gate import GatePlan
     from aisb.effects.guard import Root
     from aisb.effects.plan import Plan, Question
     from aisb.effects.run import Job
@@ -111,17 +114,21 @@ def preview(split: Split, asked: Request) -> int:
             rendered = preview_of(with_injections(question, along), where.cache, files)
         for line in along.lines if along else ():
             say(line)
-        variables = {**variables, **(along.shown() if along else {})}
+        injections = (*request.wanted.injections, *(along.injections if along else ()))
+        variables = {**variables, **(along.shown() if along else {}), **_stand_ins(injections)}
         unkept = unenforced(request.wanted.limits, host.cgroup_manager).names if host else ()
         job = job_of(request, rendered.plan(), where, place, "podman", network, variables, unkept)
         job = job._replace(login=login, seeds=along.files if along else {})
         environment = command_environment_of(rendered.plan(), variables, request.wanted.harness)
         shown = Shown(
-            variables=_variables(request, environment, along.shown() if along else {}),
+            variables=_variables(request, environment, along.shown() if along else {}, injections),
             read=sources.names,
             settings=tuple(settings_in_force(request)),
+            unready=tuple(_unready(rendered.plan())),
+            undone=tuple(_undone(request)),
         )
-        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown)]
+        told = ShownGate("", (), "", _RUN, login=request.wanted.proxy_auth, secrets=_secrets(request, injections))
+        texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown, told)]
     answer("".join(texts))
     if request.has("print-policy"):
         say_if_refused(rendered.policy)
@@ -193,7 +200,44 @@ def settings_in_force(request: Request) -> Iterator[str]:
         yield f"{name} {value} ({setting.origin})"
 
 
-def _dry_run(job: Job, plan: Plan, shown: Shown) -> list[str]:
+def _unready(plan: Plan) -> Iterator[str]:
+    """What the files of a run hold that only its start finds out."""
+    if plan.net == PINNED and read_policy(plan.session_files["policy.json"]).names:
+        yield "--no-gate: a run looks its names up when it starts, and writes what they lead to into pins and"
+        yield "sandbox.nft. Here none is looked up, so these lines reach no name: only addresses that are entries"
+
+
+def _undone(request: Request) -> Iterator[str]:
+    """What aisb itself does of what was asked for, and a shell does not."""
+    if request.timeout_seconds:
+        yield f"--timeout is aisb's own doing: these lines wait for the command's end, not {request.timeout_seconds} s"
+    if request.has("detach"):
+        yield "--detach is aisb's own doing: these lines wait for the command's end"
+
+
+def _stand_ins(injections: Sequence[Injected]) -> dict[bytes, bytes]:
+    """The variables of the sandbox that have to do with what its gate puts in. A run makes its placeholders up."""
+    if not injections:
+        return {}
+    from aisb.domain.inject_flag import git_variables
+
+    made = {item.variable.encode(): _placeholder(item).encode() for item in injections}
+    return {**git_variables(injections), **made}
+
+
+def _placeholder(item: Injected) -> str:
+    return f"placeholder-of-{item.variable}"
+
+
+def _secrets(request: Request, injections: Sequence[Injected]) -> tuple[ShownSecret, ...]:
+    sources = {item.name: item.source or item.name for item in request.given}
+    return tuple(
+        ShownSecret(item.host, item.header, _placeholder(item), sources.get(item.variable, item.variable))
+        for item in injections
+    )
+
+
+def _dry_run(job: Job, plan: Plan, shown: Shown, told: ShownGate) -> list[str]:
     gated = plan.net == ALLOW
     runtime = job.directories.runtime
     gate_plan = gate_plan_of(job, plan, _RUN)
@@ -203,21 +247,23 @@ def _dry_run(job: Job, plan: Plan, shown: Shown) -> list[str]:
     labels = (("aisb.role", "sandbox"), ("aisb.run", _RUN))
     run = shown._replace(
         session=session.path,
-        prepared=_prepared(job, plan, session, shield, directory if gated else ""),
+        prepared=_prepared(job, plan, session, shield, directory if gated else "", gate_plan),
         sandbox=sandbox_argv(view_of(job, plan, session, labels, shield)),
         home=home_argv(job.podman, job.home_volume) if job.home_volume != EPHEMERAL_HOME else (),
         publish=job.publish,
     )
     if not gated:
         return dry_run_lines(run)
-    argv = gate_argv(gate_view(job, gate_plan, directory))
-    told = ("login", "secrets") if gate_plan.owner else ()
-    return dry_run_lines(
-        run, ShownGate(directory, argv, gate_plan.container, _RUN, told[: 1 + bool(gate_plan.secrets)])
+    gate = told._replace(
+        directory=directory,
+        argv=gate_argv(gate_view(job, gate_plan, directory)._replace(holds_secrets=bool(told.secrets))),
+        container=gate_plan.container,
+        is_own=bool(gate_plan.owner),
     )
+    return dry_run_lines(run, gate)
 
 
-def _prepared(job: Job, plan: Plan, session: Session, shield: Shield, gate: str) -> Prepared:
+def _prepared(job: Job, plan: Plan, session: Session, shield: Shield, gate: str, gate_plan: GatePlan) -> Prepared:
     """What lies there before the run begins, less what is put down of it for others than podman."""
     missing = tuple((cover.source, cover.target) for cover in shield.covers if not cover.identity)
     here = shield._replace(covers=tuple(cover for cover in shield.covers if cover.identity))
@@ -227,7 +273,7 @@ def _prepared(job: Job, plan: Plan, session: Session, shield: Shield, gate: str)
     seccomp = [f"{session.path}/seccomp.json"]
     if gate:
         texts += [(f"{gate}/conf/{name}", text) for name, text in sorted(plan.gate_files.items()) if name != _SECCOMP]
-        texts += [(f"{gate}/key", plan.gate_key)]
+        texts += [(f"{gate}/key", gate_plan.key), *([(f"{gate}/owner", session.run)] if plan.own_gate else [])]
         seccomp += [f"{gate}/conf/{_SECCOMP}"]
     parents = [(os.path.dirname(gate), 0o700), (gate, 0o711), (f"{gate}/conf", 0o755)] if gate else []
     return Prepared(
@@ -245,10 +291,12 @@ def _prepared(job: Job, plan: Plan, session: Session, shield: Shield, gate: str)
 
 
 def _variables(
-    request: Request, every: Mapping[bytes, bytes], tokens: Collection[bytes]
+    request: Request, every: Mapping[bytes, bytes], tokens: Collection[bytes], injections: Sequence[Injected]
 ) -> tuple[tuple[str, str, bool], ...]:
     """Each variable of the command; of one that the user gave, or of a token, which one of this shell it would be."""
     private = {os.fsdecode(name): os.fsdecode(name) for name in tokens}
     private |= {item.name: item.source or item.name for item in request.given}
+    for item in injections:
+        private.pop(item.variable, None)
     pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in sorted(every.items()))
     return tuple((name, private.get(name, value), name in private) for name, value in pairs)

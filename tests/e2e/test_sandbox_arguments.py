@@ -124,8 +124,7 @@ if sys.argv[1] == "run":
 END
 chmod 755 ../podman
 PATH=$(dirname "$PWD"):$PATH sh ../line
-sed -n '/^.usr.bin.setpriv/,$p' ../line | sed '/^# afterwards/,$d' >&2
-sed -n 's/^# afterwards: //p' ../line | sh
+sed -n '/; exec .usr.bin.setpriv/,$p' ../line | sed '1s/.*; exec //; $d' >&2
 """
 
 
@@ -148,24 +147,59 @@ SCRIPT = """
 mkdir p && cd p && echo mine >file
 export SECRET=hunter2-hunter2
 aisb --net none --env SECRET --env OTHER=@SECRET --dry-run -- \\
-    sh -c 'id -u; pwd; cat file; echo "$SECRET $OTHER"; touch .pi/x 2>/dev/null || echo closed' >../none
+    sh -c 'id -u; pwd; cat file; echo "$SECRET $OTHER"; touch .pi/x 2>/dev/null || echo closed; exit 3' >../none
 grep -c hunter2 ../none
-pasted() { . ../$1; echo "$1 $?"; eval "$(sed -n 's/^# afterwards: //p' ../$1)"; }
-pasted none; pasted none
+pasted() { sh ../$1; echo "$1 $?"; }
+pasted none; bash ../none | tail -n 1
 fetch='fetch() { curl -sS -o /dev/null -w "%{http_code}\\n" http://$1.test/; }; fetch allowed; sleep 9; fetch evil'
 aisb --allow allowed.test --gate-idle 8 --dry-run -- sh -c "$fetch" >../gated
-pasted gated; pasted gated
+pasted gated; . ../gated; echo "sourced $?"
+aisb --allow allowed.test --inject SECRET@allowed.test --dry-run -- sh -c \\
+    'echo $SECRET; curl -sS -H "Authorization: Bearer $SECRET" https://allowed.test/headers | grep -o "Bearer .*[a-z0-9]"' \\
+    >../injected
+pasted injected
 ls -A
+find $XDG_RUNTIME_DIR/aisb -name 00000001 -o -name secrets
+podman ps --all --format '{{.Names}}' | grep 00000001
 """
 
 
 def test_what_is_printed_runs_when_it_is_pasted(lab: Lab) -> None:
     """
     C13: a whole run, without aisb: what lies there before it, its gate, and its sandbox; and again afterwards. The gate
-    is there for as long as the sandbox.
+    is there for as long as the sandbox, the exit code is the command's, and nothing is left.
     """
     result = lab.run(SCRIPT, stdin=b"")
 
-    own = ["1000", "/project", "mine", "hunter2-hunter2 hunter2-hunter2", "closed"]
-    gated = ["200", "403", "gated 0"]
-    assert result.text.splitlines() == ["0", *2 * [*own, "none 0"], *2 * gated, "file"], result.errors
+    own = ["1000", "/project", "mine", "hunter2-hunter2 hunter2-hunter2", "closed", "none 3", "closed"]
+    gated = ["200", "403", "gated 0", "200", "403", "sourced 0"]
+    injected = ["placeholder-of-SECRET", "Bearer hunter2-hunter2", "injected 0"]
+    assert result.text.splitlines() == ["0", *own, *gated, *injected, "file"], result.errors
+
+
+# A paste that goes on is a run as others are; one that was killed in the middle of it is none.
+OWNED = """
+mkdir p && cd p
+aisb --net none --no-cwd --dry-run -- sleep 600 >../d
+begins() { until grep -q exec $XDG_RUNTIME_DIR/aisb/r/00000001/phases 2>/dev/null; do sleep 0.1; done; }
+sh ../d & begins
+aisb ps --quiet
+aisb stop 00000001 2>&1; wait $!; echo "stopped $?"
+aisb ps; aisb stop 00000001 2>&1
+aisb clean 2>&1; find $XDG_RUNTIME_DIR/aisb -name 00000001
+sh ../d & begins
+pkill -KILL -f -x 'sh ../d'
+while aisb ps --quiet | grep -q .; do sleep 0.1; done
+aisb clean | sed 's/ (.*//; s/freed .*/freed/; s,/.*/aisb/,.../,'
+find $XDG_RUNTIME_DIR/aisb -name 00000001
+"""
+
+
+def test_a_paste_is_a_run_while_it_lasts(lab: Lab) -> None:
+    """It can be stopped, and ends with its own clean-up; of one that was killed nothing stays but for `aisb clean`."""
+    result = lab.run(OWNED, stdin=b"")
+
+    ended = "aisb: no run whose id begins with 00000001 goes on"
+    hint = "aisb:   see what ran, and how it ended: aisb ps --all"
+    first = ["00000001", "aisb: run 00000001 has ended", "stopped 143", ended, hint, "nothing to remove"]
+    assert result.text.splitlines() == [*first, "removed directory .../r/00000001", "freed"], result.errors

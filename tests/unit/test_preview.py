@@ -19,6 +19,7 @@ from aisb.cli.request import read_request
 from aisb.cli.splitter import split
 from aisb.domain.base_image import parse_base_image
 from aisb.domain.images import GATE, SANDBOX
+from aisb.domain.injection import Secret, unpack_secrets
 from aisb.domain.layers import PROJECT, USER, Layer, Setting
 from aisb.domain.options import PREVIEWS
 from aisb.domain.wanted import Wanted
@@ -28,7 +29,7 @@ from aisb.effects.make_plan import preview_of
 from aisb.effects.pins import write_base_pin, write_node_pin
 from aisb.effects.plan import Question, fingerprint, note_images
 from aisb.effects.situation import spec_of
-from aisb.render.describe import _ASK, Prepared, Shown, ShownGate, dry_run_lines
+from aisb.render.describe import _ASK, _TAKEN, Prepared, Shown, ShownGate, ShownSecret, dry_run_lines
 from aisb.render.explain import Files
 from aisb.render.images import containerfile, image_names
 from tests.image_values import BOOTSTRAPPED, NODE_FROM_NPM
@@ -99,7 +100,7 @@ def test_no_value_that_was_given_is_printed(home: Path) -> None:
 
     code, lines, _ = aisb(home, *words, C="hunter2")
 
-    (given,) = (line for line in lines if line.startswith("(umask 077;"))
+    (given,) = (line for line in lines if "/given)" in line)
     assert (code, "hunter2" in "".join(lines)) == (0, False)
     assert [
         word in given for word in ('"A=${A}"', '"B=${C}"', '"LANG=${LANG}"', '"PATH=${PATH}"', "HOME=/home/sandbox")
@@ -165,34 +166,134 @@ def test_what_a_project_may_not_have_is_not_in_force() -> None:
     assert lines[:2] == ["# read: a\\nrm b", "# in force: x 1\\nrm c (f:1)"]
 
 
-def test_the_lines_that_prepare_for_a_run_are_ready_to_paste() -> None:
-    """Each text is one word of a shell's, and no private value is in any."""
+def test_the_lines_of_a_run_are_ready_to_paste() -> None:
+    """Each text is one word of a shell's, no private value is in any, and they take away what they made."""
     prepared = Prepared(
-        (("/r/a b", 0o711),), (("/r/f", "it's $x\n"),), ("/r/s.json",), (("/p/.pi", "/project/.pi"),), "/r/c"
+        (("/r/a b", 0o700), ("/r/s", 0o711), ("/r/s/run", 0o755)),
+        (("/r/s/f", "it's $x\n"),),
+        ("/r/s/s.json",),
+        (("/p/.pi", "/project/.pi"),),
+        "/r/s/c",
     )
     variables = (("A", "B", True), ("HOME", "/h", False))
-    run = Shown(variables, "/r", prepared, ("podman", "run", "x y"), ("podman", "volume", "create", "v"))
+    run = Shown(variables, "/r/s", prepared, ("podman", "run", "x y"), ("podman", "volume", "create", "v"))
+    run = run._replace(unready=("no name",), undone=("no end",))
 
-    assert dry_run_lines(run, ShownGate("/g", ("podman", "run", "gate"), "aisb-gate-0", "0000000a", ("login",)))[
-        1:
-    ] == [
+    assert dry_run_lines(run, ShownGate("/g", ("podman", "run", "gate"), "aisb-gate-0", "0000000a"))[1:] == [
+        "(",
+        "set -e",
+        "trap : HUP INT TERM",
         "umask 022",
-        "mkdir -p -m 711 '/r/a b'",
-        """printf %s 'it'"'"'s $x\n' >/r/f""",
-        "aisb --no-cwd --net none --print-seccomp >/r/s.json",
-        "mkdir -p /p/.pi && printf '%s %s\\n' \"$(stat -c '%d %i' /p/.pi)\" /project/.pi >>/r/c",
+        """tidy() { set +e; ask_gate 0 '{"op": "close", "run": "0000000a"}' 2>/dev/null; rm -rf /r/s; rmdir /p/.pi; }""",
+        OWN,
+        f'ask_gate() {{ python3 -c {quote(_ASK)} /g/ctl.sock "$1" "$2"; }}',
+        "mkdir -p -m 700 '/r/a b'",
+        f"mkdir -m 711 /r/s || {{ echo {quote(_TAKEN)} >&2; exit 1; }}",
+        "trap tidy EXIT",
+        THIS,
+        "mkdir -p -m 755 /r/s/run",
+        "# no name",
+        """printf %s 'it'"'"'s $x\n' >/r/s/f""",
+        "aisb --no-cwd --net none --print-seccomp >/r/s/s.json",
+        "mkdir -p /p/.pi && printf '%s %s\\n' \"$(stat -c '%d %i' /p/.pi)\" /project/.pi >>/r/s/c",
         "podman volume exists v || podman volume create v >/dev/null",
         "# values of yours are left out, and taken from this shell: A",
-        """(umask 077; printf '%s\\0' "A=${B}" HOME=/h >/r/given)""",
-        "# a file of yours, with what the gate alone is told: /g/login",
-        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/login",
-        f'ask_gate() {{ python3 -c {quote(_ASK)} /g/ctl.sock "$1"; }}',
-        """ask_gate '{"op": "open", "run": "0000000a"}'""",
-        "(flock -s 9; podman run 'x y' 3</r/given 4>/r/phases) 9>>/g/lock",
-        """# afterwards: ask_gate '{"op": "close", "run": "0000000a"}'""",
-        "# afterwards: rm -r /r",
-        "# afterwards: rmdir /p/.pi",
+        """(umask 077; printf '%s\\0' "A=${B}" HOME=/h >/r/s/given)""",
+        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready",
+        """ask_gate 20 '{"op": "open", "run": "0000000a"}'""",
+        "# no end",
+        "exec 9>>/g/lock",
+        "flock -s 9",
+        f"({THIS}; exec podman run 'x y' 3</r/s/given 4>/r/s/phases)",
+        ")",
     ]
+
+
+THIS = """own "$(exec sh -c 'echo "$PPID"')\""""
+OWN = (
+    "own() { printf '%s %s %s' \"$1\" \"$(sed 's/.*) //' \"/proc/$1/stat\" | cut -d' ' -f20)\" "
+    '"$(cat /proc/sys/kernel/random/boot_id)" >/r/s/owner; }'
+)
+
+
+def test_what_a_gate_alone_is_told_comes_from_the_shell() -> None:
+    """In the form in which it reads it; a shell that lacks a variable starts no gate."""
+    secrets = (ShownSecret("a.test", "Authorization", "made-up", "TOKEN"), ShownSecret("b.test", "X-Key", "other", "B"))
+    gate = ShownGate("/g", ("podman", "run", "gate"), "aisb-gate-0", "0000000a", True, "LOGIN", secrets)
+    lines = dry_run_lines(Shown((), "/r/s", sandbox=("true",)), gate)
+    login, told = (
+        line.rpartition(" >/g/")[0].removeprefix("(umask 077; ")
+        for line in lines
+        if line.startswith("(umask 077;") and ">/g/" in line
+    )
+
+    def said(line: str, **variables: str) -> tuple[int, str]:
+        ran = subprocess.run(
+            ["sh", "-c", line], env={"PATH": os.defpath, **variables}, capture_output=True, check=False
+        )
+        return ran.returncode, ran.stdout.decode()
+
+    assert said(login, LOGIN="me:p w%") == (0, "me%3Ap%20w%25\n")
+    code, text = said(told, TOKEN='tok"1', B="two")
+    assert (code, unpack_secrets(text.encode())) == (
+        0,
+        (Secret("a.test", "Authorization", "made-up", 'tok"1'), Secret("b.test", "X-Key", "other", "two")),
+    )
+    assert (said(told, TOKEN="one")[0], said(login)[0]) == (2, 2)
+    assert [line for line in lines if "gate >/dev/null" in line or line.startswith("rm ")] == [
+        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/login 5</g/secrets",
+        "rm /g/login /g/secrets",
+    ]
+    assert "rm -rf /r/s; podman rm --force --time 0 --ignore aisb-gate-0 >/dev/null; rm -rf /g; }" in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "comments"),
+    [
+        (
+            ("--net", "none", "--timeout", "2s"),
+            ["# --timeout is aisb's own doing: these lines wait for the command's end, not 2 s"],
+        ),
+        (("--net", "none", "--detach"), ["# --detach is aisb's own doing: these lines wait for the command's end"]),
+        (
+            ("--no-gate", "--allow", "a.test"),
+            [
+                "# --no-gate: a run looks its names up when it starts, and writes what they lead to into pins and",
+                "# sandbox.nft. Here none is looked up, so these lines reach no name: only addresses that are entries",
+            ],
+        ),
+        (("--no-gate", "--allow", "10.1.2.3:5432"), []),
+    ],
+)
+def test_a_dry_run_says_what_a_shell_does_not_do(home: Path, words: tuple[str, ...], comments: list[str]) -> None:
+    (home / ".config/ai-sandbox/config.yaml").unlink()
+
+    code, lines, said = aisb(home, *words, "--dry-run", "--", "true")
+
+    assert (code, said) == (0, "")
+    assert [
+        line for line in lines if "aisb's own doing" in line or "looks its names" in line or "none is looked" in line
+    ] == comments
+
+
+def test_what_is_injected_is_a_placeholder_inside(home: Path) -> None:
+    """The sandbox has no value, and the gate has it from the variable that it was to come from."""
+    (home / ".config/ai-sandbox/config.yaml").unlink()
+    words = ("--allow", "a.test", "--env", "TOKEN=@MINE", "--inject", "TOKEN@a.test", "--dry-run", "--", "true")
+
+    code, lines, _ = aisb(home, *words, MINE="hunter2-hunter2")
+
+    (given,) = (line for line in lines if "/given)" in line)
+    told = "\n".join(lines)
+    assert (code, "hunter2" in told, "TOKEN=placeholder-of-TOKEN" in given, "${MINE}" in given) == (
+        0,
+        False,
+        True,
+        False,
+    )
+    assert 'MINE="${MINE:?}" python3' in told
+    assert "a.test Authorization placeholder-of-TOKEN MINE >" in told
+    assert "--preserve-fds 3" in told
 
 
 @pytest.mark.parametrize("what", ["dry-run", *(f"print-{what}" for what in PREVIEWS if what != "seccomp")])
