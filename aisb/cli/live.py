@@ -15,7 +15,7 @@ from aisb.domain.net import ALLOW as NET_ALLOW
 from aisb.domain.policy import parse_allow
 from aisb.domain.trust import ALLOW_FILE, PROJECT_DIRECTORY
 from aisb.effects.guard import runs_that_can_replace
-from aisb.effects.live import find_run, is_of, save_entry, say_to_gate
+from aisb.effects.live import find_run, has_lost_its_gate, is_of, need_gate_of, save_entry, say_to_gate
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories
 from aisb.errors import AisbError, Unavailable, UsageError
@@ -77,9 +77,10 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
     return 0
 
 
-def checked_entry(action: str, text: str) -> dict[str, object]:
-    """What the entry would be, and nothing else happens. Raises UsageError for what a running sandbox cannot have."""
+def checked_entry(session: Session, action: str, text: str) -> dict[str, object]:
+    """What the entry would be, and nothing else happens. Raises UsageError for what this sandbox cannot have."""
     entries = _live(action, text, _parsed(action, text))
+    need_gate_of(session, entries)
     addresses = _addresses(entries)
     return _answer(action, entries, _opens_nothing(addresses) if addresses else "")
 
@@ -165,6 +166,9 @@ def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
     try:
         return say_to_gate(session, entries, seconds)
     except Unavailable as error:
+        if has_lost_its_gate(session):
+            what = f"the gate of run {session.run} has ended: nothing outside is reached from it any more"
+            raise Unavailable(what, f"end that run, and start a new one: aisb stop {session.run}") from error
         if entries[0].allows:
             what = f"{entries[0].text()} is not allowed in run {session.run}"
             hint = f"try again, or start a new run with: aisb --allow {quote(entries[0].text())}"

@@ -15,15 +15,15 @@ from aisb.domain.run_record import ended_words
 from aisb.domain.variables import parse_variable, values_in_sight, values_of
 from aisb.effects.decisions import denied_meanwhile
 from aisb.effects.host import need_host
-from aisb.effects.live import find_run, is_of
+from aisb.effects.live import find_run, has_lost_its_gate, is_of
 from aisb.effects.process import SystemRunner
 from aisb.effects.sealed import sealed, sealed_by
-from aisb.effects.session import living, owner_of
+from aisb.effects.session import every_orphan, living, owner_of
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
-from aisb.errors import AisbError, UsageError
+from aisb.errors import AisbError, Unprotected, UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_directory
 from aisb.render.denials import denial_lines
 from aisb.render.identity import environment_block, parse_block
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from aisb.effects.session import Session
     from aisb.effects.state import Directories
+    from aisb.effects.supervise import Outcome
 
 _USAGE = "write: aisb exec RUN [--tty] [--cwd DIR] [--env NAME] -- COMMAND ARG..."
 
@@ -68,10 +69,21 @@ def exec_verb(words: tuple[str, ...]) -> int:
     os.chdir("/")
     argv = exec_argv(host.podman, session.run, home, command, terminal=wish.terminal)
     with denied_meanwhile(session) as lines:
-        code = run_beside(argv, variables).exit_code()
+        code = _code_of(run_beside(argv, variables), session)
     for line in denial_lines(lines):
         say(line)
     return code
+
+
+def _code_of(outcome: Outcome, session: Session) -> int:
+    """The command's exit code. Raises as that does, and says so where it is because the run's gate has ended."""
+    try:
+        return outcome.exit_code()
+    except Unprotected as refusal:
+        if not has_lost_its_gate(session):
+            raise
+        hint = f"the gate of this run has ended: end the run, and start a new one: aisb stop {session.run}"
+        raise Unprotected(refusal.message, hint) from refusal
 
 
 def _rest(words: tuple[str, ...], run: str) -> list[str]:
@@ -124,12 +136,26 @@ def _need(where: Directories, run: str, project: str, line: Callable[[str], str]
     if run and not any(session.run.startswith(run) for session in living(where.runtime)):
         own = [session.run for session in living(where.runtime) if is_of(session, _project_here(where, project))]
         hint = f"this project's run: {line(own[-1])}" if own else "see what ran, and how it ended: aisb ps --all"
-        raise UsageError(_why_not(where, run), hint=hint)
-    resolved = "" if run else resolve_project(project, os.environ, where)
+        why = _why_not(where, run)
+        if any(session.run.startswith(run) for session in every_orphan(where.runtime)):
+            hint = f"take away what it has left: aisb clean\n{hint}"
+        raise UsageError(why, hint=hint)
+    resolved = "" if run else _project_meant(where, project)
     session = find_run(where.runtime, resolved, run, "run")
     if session is None:
         raise UsageError(f"no sandbox of {resolved} is running", hint="see what runs: aisb ps")
     return session
+
+
+def _project_meant(where: Directories, project: str) -> str:
+    """The project. Raises UsageError where this is none: nothing can be running in it."""
+    try:
+        return resolve_project(project, os.environ, where)
+    except UsageError as refusal:
+        if not os.path.isdir(project):
+            raise
+        what = f"no sandbox is running in {os.path.realpath(project)}, which is no project"
+        raise UsageError(what, hint="see what runs, and name it: aisb ps") from refusal
 
 
 def _project_here(where: Directories, project: str) -> str:
@@ -211,7 +237,7 @@ def stop_verb(runs: Sequence[str], project: str) -> int:
     where = directories(os.environ)
 
     def line(run: str) -> Callable[[str], str]:
-        return lambda other: line_of("aisb", "stop", *(other if word == run else word for word in runs or [run]), *here)
+        return lambda other: line_of("aisb", "stop", *_with(runs or [run], run, other), *here)
 
     found = [_need(where, "" if run == "." else run, project, line(run)) for run in runs or ["."]]
     sessions = list(dict.fromkeys(found))
@@ -219,3 +245,8 @@ def stop_verb(runs: Sequence[str], project: str) -> int:
     for session in sessions:
         say(f"run {session.run} has ended")
     return 0
+
+
+def _with(runs: Sequence[str], unknown: str, other: str) -> list[str]:
+    """The runs of a line with another in the place of one, and once."""
+    return [other if run == unknown else run for run in runs if run == unknown or not other.startswith(run)]

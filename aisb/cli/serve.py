@@ -54,7 +54,7 @@ def answer_own(session: Session, method: str, params: dict[str, object]) -> dict
     from aisb.cli.live import checked_entry, say_entry
 
     if params.get("check"):
-        return checked_entry(method, str(params["entry"]))
+        return checked_entry(session, method, str(params["entry"]))
     seconds = params.get("seconds", 0)
     return say_entry(session, method, str(params["entry"]), seconds if isinstance(seconds, int) else 0)
 

@@ -17,6 +17,7 @@ from aisb.effects.safe_files import is_there, open_directory, read_in_project, r
 from aisb.effects.session import living
 from aisb.effects.state import read_if_there
 from aisb.effects.trust import Asked, add_to_record, need_writable, read_record, untrusted
+from aisb.effects.usage import is_listening
 from aisb.errors import Unavailable, Untrusted, UsageError
 
 if TYPE_CHECKING:
@@ -69,23 +70,39 @@ def is_of(session: Session, project: str) -> bool:
     return project != "" and read_if_there(f"{session.files}/project") == project_identity(project).encode()
 
 
+def has_lost_its_gate(session: Session) -> bool:
+    """Whether the run began with a gate, and that is there no more."""
+    gate = _gate_of(session)
+    return bool(gate) and is_listening(gate) is False
+
+
+def _gate_of(session: Session) -> str:
+    gate = os.path.dirname(os.path.dirname(session.path))
+    return gate if os.path.basename(os.path.dirname(gate)) == "g" else ""
+
+
+def need_gate_of(session: Session, entries: Sequence[LiveEntry]) -> str:
+    """The directory of the run's gate. Raises UsageError for a run without one: it has what it began with."""
+    flags = _flags(entries, "")
+    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
+        raise UsageError(
+            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
+            hint=f"end it, and start one: aisb --no-gate {flags}",
+        )
+    if not (gate := _gate_of(session)):
+        raise UsageError(
+            f"run {session.run} has no gate: it was started with another --net", hint=f"start one with: aisb {flags}"
+        )
+    return gate
+
+
 def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) -> int:
     """
     Put entries in force for a run; how many connections that ended. Returns once its gate has proved it.
 
     Raises UsageError for what needs a new run, Unavailable where the gate could not prove it.
     """
-    parent = os.path.dirname(session.path)
-    gate = os.path.dirname(parent)
-    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
-        raise UsageError(
-            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
-            hint=f"end it, and start one: aisb --no-gate {_flags(entries, '')}",
-        )
-    if os.path.basename(os.path.dirname(gate)) != "g":
-        raise UsageError(
-            f"run {session.run} has no gate: it was started with another --net", hint="start one with: aisb --allow"
-        )
+    gate = need_gate_of(session, entries)
     items = [entry._asdict() for entry in entries]
     answer = ask(gate, {"op": "say", "run": session.run, "entries": items, "seconds": seconds}, _ANSWER_SECONDS)
     if refused := answer.get("refused"):

@@ -28,7 +28,7 @@ from aisb.effects.live import find_run, save_entry
 from aisb.effects.run import project_identity
 from aisb.effects.session import open_session, session_at
 from aisb.effects.trust import read_record
-from aisb.errors import Untrusted, UsageError
+from aisb.errors import Unavailable, Untrusted, UsageError
 from aisb.render.denials import denial_lines
 from aisb.render.gate import GATE_TARGET
 from aisb.render.gate_files import LIVE_NAMES, LIVE_PORTS
@@ -36,7 +36,9 @@ from gate.judging import Engines
 from gate.squid import NAMES, PORTS, Lists, write_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from aisb.effects.session import Session
 
 ALLOW = ".ai-sandbox/allow"
 
@@ -548,11 +550,38 @@ def test_what_was_not_saved_is_said(here: str, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("text", ["nope..x", "*", "@npm", "host:5432"])
 def test_what_a_running_sandbox_cannot_have_is_told_before_anybody_is_asked(text: str) -> None:
     with pytest.raises(UsageError):
-        checked_entry("allow", text)
+        checked_entry(gated(), "allow", text)
 
 
-def test_what_an_entry_would_be_is_told_without_a_run() -> None:
+def gated() -> Session:
+    """A run of a gate, none of which is there."""
+    return session_at("/nonexistent/g/0123456789ab/r", "1a2b3c4d")
+
+
+def test_what_an_entry_would_be_is_told_before_the_gate_is_asked() -> None:
     names = ["a.test", "b.test:99"]
     asked = {"entry": "A.test,b.test:99", "check": True}
 
-    assert answer_own(session_at("/nonexistent", "1a2b3c4d"), "allow", asked) == {"entries": names, "opened": names}
+    assert answer_own(gated(), "allow", asked) == {"entries": names, "opened": names}
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_a_session_without_a_network_cannot_have_is_told_before_anybody_is_asked(check: bool) -> None:
+    with pytest.raises(UsageError, match="run 1a2b3c4d has no gate: it was started with another --net") as refused:
+        answer_own(session_at("/nonexistent/r", "1a2b3c4d"), "allow", {"entry": "a.test,b.test:99", "check": check})
+
+    assert refused.value.hint == "start one with: aisb --allow a.test --allow b.test:99"
+
+
+@pytest.mark.parametrize("verb", [allow_verb, deny_verb])
+def test_of_a_gate_that_has_ended_it_is_said_what_to_do(here: str, verb: Callable[..., int]) -> None:
+    start(Path(os.environ["XDG_RUNTIME_DIR"]), "1a2b3c4d", here)
+    more = {"period": "", "save": False} if verb is allow_verb else {}
+
+    with pytest.raises(Unavailable) as refused:
+        verb("a.test", run="", project=here, **more)
+
+    assert (refused.value.message, refused.value.hint) == (
+        "the gate of run 1a2b3c4d has ended: nothing outside is reached from it any more",
+        "end that run, and start a new one: aisb stop 1a2b3c4d",
+    )

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aisb.cli.request import read_request
-from aisb.cli.runs import _USAGE, _environment, _need, _parsed, _rest, stop_verb
+from aisb.cli.runs import _USAGE, _code_of, _environment, _need, _parsed, _rest, stop_verb
 from aisb.cli.splitter import split
 from aisb.effects.run import project_identity
 from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
-from aisb.effects.session import lend_variables, open_session, start_time, this_process
+from aisb.effects.session import lend_variables, open_session, session_at, start_time, this_process
 from aisb.effects.stop import stop
-from aisb.errors import Unavailable, UsageError
+from aisb.effects.supervise import Outcome
+from aisb.errors import Unavailable, Unprotected, UsageError
 from aisb.render.argv import exec_argv, in_directory
 from tests.fakes import FakeRunner, said
 from tests.unit.test_ps import directories, over
@@ -157,6 +158,63 @@ def test_one_that_does_not_end_is_named_and_the_others_have_been_told(
             os.killpg(process.pid, signal.SIGKILL)
 
     assert owned["1a2b3c4d"].wait(20) == -signal.SIGTERM
+
+
+def test_a_run_is_proposed_once(owned: dict[str, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the place of one that is not known, also where it was named beside it."""
+    with TemporaryDirectory(dir="/var/tmp") as project:
+        monkeypatch.chdir(project)
+        session = session_at(f"{os.environ['XDG_RUNTIME_DIR']}/aisb/r", "1a2b3c4d")
+        Path(session.files, "project").write_text(project_identity(project))
+        hints = []
+        for runs in (["zzz"], ["1a", "zzz"], ["zzz", "5e6f"]):
+            with pytest.raises(UsageError) as refused:
+                stop_verb(runs, ".")
+            hints.append(refused.value.hint)
+
+    line = "this project's run: aisb stop 1a2b3c4d"
+    assert hints == [line, line, f"{line} 5e6f"]
+
+
+def test_where_no_project_can_be_nothing_runs(
+    owned: dict[str, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is to be mounted, so nothing is said of that."""
+    home = os.environ["HOME"]
+    monkeypatch.chdir(home)
+
+    with pytest.raises(UsageError) as refused:
+        stop_verb([], ".")
+
+    assert (refused.value.message, refused.value.hint) == (
+        f"no sandbox is running in {home}, which is no project",
+        "see what runs, and name it: aisb ps",
+    )
+
+
+def test_a_command_beside_one_whose_gate_has_ended_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    why = "ok.aisb.internal could not be resolved: the gate was not reached"
+    outcome = Outcome(77, {}, why)
+
+    def refused(parent: str) -> tuple[str, str]:
+        with pytest.raises(Unprotected) as caught:
+            _code_of(outcome, open_session(str(tmp_path / parent), "1a2b3c4d", {}, "{}"))
+        return caught.value.message, caught.value.hint
+
+    hint = "the gate of this run has ended: end the run, and start a new one: aisb stop 1a2b3c4d"
+    assert refused("g/0123456789ab/r") == (f"refused to run unprotected: {why}", hint)
+    assert refused("r") == (f"refused to run unprotected: {why}", "")
+
+
+def test_what_an_orphan_has_left_is_said(tmp_path: Path) -> None:
+    where = directories(tmp_path)
+    os.makedirs(f"{where.runtime}/r/00000001")
+    os.utime(f"{where.runtime}/r/00000001", (1000, 1000))
+
+    with pytest.raises(UsageError, match="no run whose id begins with 0000 goes on") as refused:
+        _need(where, "0000", str(tmp_path), lambda other: f"aisb stop {other}")
+
+    assert refused.value.hint.splitlines()[0] == "take away what it has left: aisb clean"
 
 
 def test_flags_stand_before_the_run_or_behind_it() -> None:
