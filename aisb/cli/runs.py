@@ -211,6 +211,9 @@ def ps_verb(*, everything: bool, as_json: bool) -> None:
     from aisb.render.runs import run_lines
 
     found = list_runs(directories(os.environ), everything=everything)
+    if not found and not as_json:
+        # Not on stdout: what reads the list finds no run in it.
+        say("no run is on record" if everything else "no sandbox is running; what ran before: aisb ps --all")
     lines = run_lines(found, everything=everything)
     answer(answer_text({"runs": found}) if as_json else "".join(f"{line}\n" for line in lines))
 

@@ -211,13 +211,16 @@ def every_run(where: Directories) -> list[dict[str, Any]]:
 
 def _seen(fields: Fields) -> dict[str, Any]:
     """What is shown of a record; what it does not say, or one of an older release, is not known."""
-    text = {key: str(fields.get(key) or "") for key in ("project", "started", "command", "net", "ended", "reason")}
+    text = {key: str(fields.get(key) or "") for key in ("project", "started", "command", "net", "reason")}
     numbers = {key: number if type(number := fields.get(key)) is int else None for key in ("exit", "allows")}
     by = fields.get("by")
     gate = fields.get("gate")
+    publish = fields.get("publish")
     return {
         **text,
         **numbers,
+        "ended": str(fields["ended"]) if fields.get("ended") else None,
+        "publish": [str(item) for item in publish] if isinstance(publish, list) else [],
         "by": by if by in ENDS else UNKNOWN,
         "gate": gate if isinstance(gate, str) and _GATE.fullmatch(gate) else None,
     }

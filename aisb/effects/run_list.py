@@ -54,6 +54,8 @@ def _with_figures(item: dict[str, Any], where: Directories, used: dict[str, Usag
     gate = f"{where.runtime}/g/{item['gate']}"
     return {
         **item,
+        # Nothing is to be known of an end that has not come.
+        **({"by": None, "reason": ""} if is_running else {}),
         "gateListens": is_listening(gate) if is_running and item["gate"] else None,
         "seconds": usage.seconds if is_running else _lasted(item),
         "memory": usage.memory,

@@ -20,10 +20,14 @@ _NONE, _UNTOLD = "-", "unknown"
 
 
 def run_lines(runs: Sequence[dict[str, Any]], *, everything: bool) -> list[str]:
-    """A head and a line each; nothing where there is none."""
+    """A head and a line each; nothing where there is none. Ports have a column where a run publishes any."""
     if not runs:
         return []
     rows = [_HEAD_OF_ALL if everything else _HEAD, *(_row(run, everything=everything) for run in runs)]
+    if any(run["publish"] for run in runs):
+        cells = ("PORTS", *(printable(" ".join(run["publish"])) or _NONE for run in runs))
+        place = rows[0].index("COMMAND")
+        rows = [(*row[:place], cell, *row[place:]) for row, cell in zip(rows, cells, strict=True)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

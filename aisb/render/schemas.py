@@ -99,11 +99,12 @@ def answers_schema() -> Schema:
     }
     # null: it could not be told, or there is none.
     run = _record(
-        **dict.fromkeys(("run", "project", "started", "command", "net", "ended", "reason"), text),
+        **dict.fromkeys(("run", "project", "started", "command", "net", "reason"), text),
         **{key: {"type": ["integer", "null"]} for key in ("exit", "allows", "seconds", "memory", "denials")},
         state={"enum": ["running", "ended"]},
-        by={"enum": list(ENDS)},
-        gate={"type": ["string", "null"]},
+        by={"enum": [*ENDS, None]},
+        publish=_list(text),
+        **{key: {"type": ["string", "null"]} for key in ("ended", "gate")},
         gateListens={"type": ["boolean", "null"]},
         isRecordFull=yes_or_no,
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
+from aisb.cli.runs import ps_verb
 from aisb.domain.answers import answer_text
 from aisb.domain.records import Denials
 from aisb.domain.run_record import COMMAND, End
@@ -38,10 +39,17 @@ def directories(path: Path) -> Directories:
     return Directories(*(str(path / name) for name in ("runtime", "cache", "state", "config")))
 
 
-def running(path: Path, run: str, *decisions: Decision, gate: str | None = GATE, net: str = "allow") -> Session:
+def running(
+    path: Path,
+    run: str,
+    *decisions: Decision,
+    gate: str | None = GATE,
+    net: str = "allow",
+    publish: tuple[str, ...] = (),
+) -> Session:
     """A run that goes on, with these decisions in its gate's record."""
     where = directories(path)
-    fields = new_fields(run, "/p", "npm", net=net, gate=gate, allows=2) | {
+    fields = new_fields(run, "/p", "npm", net=net, gate=gate, allows=2, publish=publish) | {
         "started": f"2026-03-01T{run[-2:]}:00:00.000Z"
     }
     parent = f"{where.runtime}/g/{gate}/r" if gate else f"{where.runtime}/r"
@@ -129,10 +137,54 @@ def test_one_that_is_over_is_shown_with_all_of_its_reason(tmp_path: Path) -> Non
         ended_run(directories(tmp_path), "0000")
 
 
-def test_where_nothing_runs_nothing_is_listed(tmp_path: Path) -> None:
+def test_where_nothing_runs_nothing_is_listed_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="run-") as home:
+        for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+            monkeypatch.setenv(name, home)
+        ps_verb(everything=True, as_json=False)
+        over(Path(home), "0000000a")
+        os.renames(f"{home}/state/runs", f"{home}/ai-sandbox/runs")
+        ps_verb(everything=False, as_json=False)
+        ps_verb(everything=False, as_json=True)
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)["runs"] == []
+    assert err.splitlines() == [
+        "aisb: no run is on record",
+        "aisb: no sandbox is running; what ran before: aisb ps --all",
+    ]
+
+
+def test_ports_are_listed_where_a_run_has_any(tmp_path: Path) -> None:
+    running(tmp_path, "00000010", gate=None, net="none", publish=("8080:3000", "5173:5173"))
+    running(tmp_path, "00000011", gate=None, net="none")
+
+    assert [row[5:] for row in listed(tmp_path)] == [
+        ["POLICY", "PORTS", "COMMAND", "PROJECT"],
+        ["none", "8080:3000 5173:5173", "npm", "/p"],
+        ["none", "-", "npm", "/p"],
+    ]
+    assert [run["publish"] for run in list_runs(directories(tmp_path), everything=False)] == [
+        ["8080:3000", "5173:5173"],
+        [],
+    ]
+
+
+def test_nothing_is_told_of_the_end_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    running(tmp_path, "00000010")
     over(tmp_path, "0000000a")
 
-    assert listed(tmp_path) == []
+    ends = [
+        [run[key] for key in ("exit", "ended", "by", "reason")]
+        for run in list_runs(directories(tmp_path), everything=True)
+    ]
+
+    assert ends == [
+        [3, "2026-02-01T09:02:03.000Z", "command", "the command ended with 3"],
+        [None, None, None, ""],
+    ]
 
 
 def test_programs_are_told_the_same_and_null_for_what_is_not_known(tmp_path: Path) -> None:
