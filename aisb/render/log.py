@@ -29,11 +29,18 @@ class _Row(NamedTuple):
     word: str
     destination: str
     entry: str
+    # The word of a user's that closed it while the run went on.
+    closed_by: str = ""
 
     @property
     def cure(self) -> str:
         """The flag with the entry, to be pasted; "" where none would help."""
         return quoted(("--allow", self.entry)) if self.entry else ""
+
+    @property
+    def about(self) -> str:
+        """What is said behind it."""
+        return f"by {self.closed_by}" if self.closed_by else self.cure
 
 
 def destination_of(record: Record) -> str:
@@ -87,7 +94,7 @@ def summary_markdown(records: Iterable[Record]) -> list[str]:
         return []
     rows = [
         f"| {count} | {'allowed' if row.allowed else '**denied**'} | {_cell(row.destination)} "
-        f"| {_cell('' if row.word == '-' else row.word)} | {_cell(row.cure)} |"
+        f"| {_cell('' if row.word == '-' else row.word)} | {_cell(row.about)} |"
         for row, count in found.rows
     ]
     note = ["", _FULL] if found.is_cut_off else []
@@ -114,14 +121,15 @@ def _count(records: Iterable[Record]) -> _Counted:
 
 def _summary_line(row: _Row, count: int, count_width: int, width: int, *, colour: bool) -> str:
     start = f"{count:>{count_width}}  {'allow' if row.allowed else 'deny '}  {row.word:<{_WORD}}"
-    line = f"{start}  {row.destination:<{width}}  {row.cure}".rstrip()
+    line = f"{start}  {row.destination:<{width}}  {row.about}".rstrip()
     return f"{_RED}{line}{_PLAIN}" if colour and not row.allowed else line
 
 
 def _row(record: Record) -> _Row:
     is_closed = record.allowed or record.rule.startswith(CLOSING)
     entry = "" if is_closed else cure_of(record.host, record.port, record.reason, record.add)
-    return _Row(record.allowed, _word(record), destination_of(record), entry)
+    closed_by = printable(record.rule) if is_closed and not record.allowed else ""
+    return _Row(record.allowed, _word(record), destination_of(record), entry, closed_by)
 
 
 def _decision(record: Record) -> str:

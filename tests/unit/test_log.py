@@ -87,6 +87,19 @@ def test_a_summary_says_each_destination_once_with_the_entry_that_would_allow_it
     ]
 
 
+def test_a_summary_says_of_what_a_user_has_closed_by_which_word() -> None:
+    """It is no entry that is missing, and a denial from before that word is another line."""
+    lines = [DENIED, *2 * [{**DENIED, "rule": "aisb deny evil.test"}]]
+
+    assert summary_lines(map(record, lines), colour=False) == [
+        "2  deny   not-listed         evil.test:443  by aisb deny evil.test",
+        "1  deny   not-listed         evil.test:443  --allow evil.test",
+    ]
+    assert summary_markdown(map(record, lines[1:]))[2:] == [
+        "| 2 | **denied** | `evil.test:443` | `not-listed` | `by aisb deny evil.test` |"
+    ]
+
+
 def test_a_summary_for_a_page_is_a_table_in_which_nothing_that_was_asked_for_is_markup() -> None:
     hostile = {**DENIED, "host": "a|b`<img src=x>[l](http://x)", "add": ""}
 
