@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
@@ -12,6 +13,7 @@ from aisb.cli.splitter import Split
 from aisb.domain.answers import answer_text
 from aisb.domain.gates import ENDED, WEDGED, chosen, troubles
 from aisb.domain.net import ALLOW
+from aisb.domain.policy import HOSTS_HINT
 from aisb.domain.printing import printable
 from aisb.effects.gate import GatePlan, need_gate
 from aisb.effects.gates import end_gate_container, log_of, look_at_gates
@@ -25,7 +27,7 @@ from aisb.render.gate import GateView, gate_argv
 from aisb.render.gates import status_json, status_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from aisb.domain.gates import GateSeen
 
@@ -54,7 +56,8 @@ def up_verb(flags: tuple[tuple[str, str], ...], *, as_json: bool) -> int:
     host = need_host(where.cache, runner, os.environ.get("PATH", ""), project)
     network = need_network(host)
     question = with_proxy(question_of(request, sources, project, network), request)
-    plan = need_plan(question, shop_of(request, host, where, runner))
+    with _for_a_gate():
+        plan = need_plan(question, shop_of(request, host, where, runner))
     if plan.net != ALLOW or plan.own_gate:
         raise UsageError(
             "such a run has no gate to share" if plan.own_gate else f"under --net {plan.net} there is no gate",
@@ -71,6 +74,17 @@ def up_verb(flags: tuple[tuple[str, str], ...], *, as_json: bool) -> int:
     told = f"{gate.short} {'was there' if gate.warm else 'started'}\n"
     answer(answer_text({"gate": gate.short, "started": not gate.warm}) if as_json else told)
     return 0
+
+
+@contextmanager
+def _for_a_gate() -> Iterator[None]:
+    """Where nothing is allowed, what is proposed is this verb's: it has no --net."""
+    try:
+        yield
+    except UsageError as error:
+        if error.hint != HOSTS_HINT:
+            raise
+        raise UsageError(error.message, hint="write: aisb gate up --allow llm.example.com") from error
 
 
 def down_verb(names: Sequence[str], *, everything: bool) -> int:

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 # Programs of the image, which a host need not have.
 _INSIDE = ("bash", "curl", "fd", "gcc", "git", "jq", "make", "node", "npm", "npx", "python3", "rg", "sh", "wget")
-# What other tools of this kind call such verbs. Not those that the agents have: those are theirs.
-_LATER_VERBS = frozenset({"down", "status", "up"})
+# What other tools of this kind call such verbs, and what that is here; not those of the agents, which are theirs.
+_LATER_VERBS = {
+    "down": "what ends here is a run (aisb stop) or a gate (aisb gate down)",
+    "status": "what runs is listed by: aisb ps; the gates by: aisb gate status",
+    "up": "aisb starts by itself what a run needs; a gate beforehand: aisb gate up",
+}
 # What other tools of this kind call what we have, and what they need and we do not.
 _ELSEWHERE = {"-v": "--mount", "--volume": "--mount", "-e": "--env", "--network": "--net", "--workdir": "--project"}
 _NOT_NEEDED = {
@@ -139,6 +143,9 @@ def _verb_before_a_command(split: Split, verbs: frozenset[str]) -> str:
 
 def _other_word(split: Split) -> str | None:
     word = split.harness[0]
+    # Two words: with more it is a sentence.
+    if word == "help" and len(split.harness) == 2 and not split.said_run:
+        return f"help goes to the agent as a prompt; aisb has no verb {_shown(split.harness[1])}: aisb --help"
     if word not in _WORDS or len(split.harness) > 1 or split.said_run:
         return None
     return f"{word} goes to the agent; aisb's own flag is {_WORDS[word]}"
@@ -196,11 +203,14 @@ def _close_verb(split: Split, verbs: frozenset[str]) -> str | None:
         hint = f"{word} comes after run, so it goes to the agent; aisb's verb is: aisb {word}"
         return hint if word in verbs else None
     if word in _LATER_VERBS:
-        return f"{word} goes to the agent as a prompt; this version of aisb has no such verb: aisb --help"
+        return f"{word} goes to the agent as a prompt; {_LATER_VERBS[word]}"
     if word in verbs:
         return f"{word} comes after a flag, so it goes to the agent; a verb comes first: aisb {word}"
-    nearest = nearest_word(word, sorted(verbs))
-    return f"{word} goes to the agent as a prompt; aisb's verb is: aisb {nearest}" if nearest else None
+    nearest = nearest_word(word, [*sorted(verbs), *_LATER_VERBS])
+    if nearest is None:
+        return None
+    way = _LATER_VERBS.get(nearest, f"aisb's verb is: aisb {nearest}")
+    return f"{word} goes to the agent as a prompt; {way}"
 
 
 def _a_command(split: Split, net: str) -> str | None:

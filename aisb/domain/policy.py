@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _FLAG = "--allow"
 _PROXY = "--proxy"
-_HOSTS_HINT = "write: aisb --allow llm.example.com, or --net none for no network at all"
+HOSTS_HINT = "write: aisb --allow llm.example.com, or --net none for no network at all"
 _NETWORK = re.compile(r"\[?([0-9a-fA-F:.]+/[0-9]+)")
 
 
@@ -184,8 +184,8 @@ def need_entries(policy: Policy) -> Policy:
     if policy.net != ALLOW or policy.allow or policy.hosts or policy.learn:
         return policy
     if policy.notes:
-        raise UsageError(f"nothing is allowed yet: {'; '.join(policy.notes)}", hint=_HOSTS_HINT)
-    raise UsageError("nothing is allowed yet: name the hosts that the agent may reach", hint=_HOSTS_HINT)
+        raise UsageError(f"nothing is allowed yet: {'; '.join(policy.notes)}", hint=HOSTS_HINT)
+    raise UsageError("nothing is allowed yet: name the hosts that the agent may reach", hint=HOSTS_HINT)
 
 
 def need_sound(policy: Policy) -> Policy:

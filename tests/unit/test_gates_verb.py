@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.cli.gate import _for_a_gate
 from aisb.domain.gates import ENDED, PROVED, WEDGED, GateSeen, chosen, count_entries, troubles
+from aisb.domain.policy import HOSTS_HINT
 from aisb.effects.gates import end_gate_container, log_of, look_at_gates
 from aisb.effects.process import Finished
 from aisb.effects.session import open_session
@@ -234,3 +236,15 @@ def test_a_gate_is_named_by_how_its_name_begins() -> None:
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "7", '{"names": 7}'])
 def test_a_policy_that_cannot_be_read_has_no_entries(text: str) -> None:
     assert count_entries(text) == 0
+
+
+def test_where_nothing_is_allowed_the_flag_of_this_verb_is_proposed() -> None:
+    """A gate has no --net to say."""
+
+    def hint(of_a_run: str) -> str:
+        with pytest.raises(UsageError, match="nothing") as refused, _for_a_gate():
+            raise UsageError("nothing", hint=of_a_run)
+        return refused.value.hint
+
+    assert hint(HOSTS_HINT) == "write: aisb gate up --allow llm.example.com"
+    assert hint("another") == "another"

@@ -186,9 +186,21 @@ def test_nothing_after_the_first_positional_changes_our_flags(
         ),
         pytest.param(
             ["--net", "none", "status"],
-            ["status goes to the agent as a prompt; this version of aisb has no such verb: aisb --help"],
+            ["status goes to the agent as a prompt; what runs is listed by: aisb ps; the gates by: aisb gate status"],
             id="a verb of other tools",
         ),
+        pytest.param(
+            ["statsu"],
+            ["statsu goes to the agent as a prompt; what runs is listed by: aisb ps; the gates by: aisb gate status"],
+            id="close to a verb of other tools",
+        ),
+        pytest.param(
+            ["help", "nope"],
+            ["help goes to the agent as a prompt; aisb has no verb nope: aisb --help"],
+            id="help of no verb",
+        ),
+        pytest.param(["help", "me", "out"], [], id="a prompt that asks for help"),
+        pytest.param(["run", "help", "nope"], [], id="after run help of no verb is the agent's"),
         pytest.param(["run", "status"], [], id="after run status is the agent's"),
         pytest.param(["logs", "are", "too", "long"], [], id="a prompt that begins with one"),
         pytest.param(["run", "help"], [], id="after run help is the agent's"),
