@@ -12,7 +12,7 @@ from aisb.domain.project import SHARED_HOME
 from aisb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 IMAGE, VOLUME, CONTAINER, GATE, DIRECTORY = "image", "volume", "container", "gate", "directory"
 # The current images of each kind, and those before the last update: `aisb update --rollback` goes back to them.
@@ -34,10 +34,15 @@ class Image(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A volume that is the home of a project's sandboxes; `project` is "" where nobody knows it any more."""
+    """
+    A volume that is the home of a project's sandboxes; `project` is "" where nobody knows it any more.
+
+    `place` is where podman has its files, "" where that is not known.
+    """
 
     name: str
     project: str
+    place: str = ""
 
 
 class Removal(NamedTuple):
@@ -89,9 +94,14 @@ def kind_of(image: Image) -> str:
     return json.dumps(deciding, sort_keys=True)
 
 
-def homes_to_remove(homes: Sequence[Home], glob: str) -> list[Removal]:
-    """The homes whose names match. `homes` are those that no container has; others than homes match nothing."""
+def homes_to_remove(homes: Sequence[Home], glob: str, size_of: Callable[[str], int] = lambda _: 0) -> list[Removal]:
+    """
+    The homes whose names match. `homes` are those that no container has; others than homes match nothing.
+
+    `size_of` is asked for the bytes at the place of each that goes.
+    """
     chosen = [home for home in homes if _HOME.fullmatch(home.name) and fnmatchcase(home.name, glob)]
     return [
-        Removal(VOLUME, home.name, f"home of {home.project}" if home.project else "a home") for home in sorted(chosen)
+        Removal(VOLUME, home.name, f"home of {home.project}" if home.project else "a home", size_of(home.place))
+        for home in sorted(chosen)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aisb.domain.clean import (
@@ -75,7 +76,7 @@ def find_removals(store: Store, wish: Wish) -> list[Removal]:
     going = {removal.name for removal in left} | set(_gates_among(containers, gates))
     used = {str(item.get("ImageID", "")) for item in containers if _name_of(item) not in going}
     images = images_to_remove(_images(store), used, everything=wish.everything)
-    homes = homes_to_remove(_homes(store), wish.homes) if wish.homes else []
+    homes = homes_to_remove(_homes(store), wish.homes, bytes_below) if wish.homes else []
     return [*left, *(Removal(GATE, name, "no run uses it") for name in gates), *images, *homes]
 
 
@@ -89,9 +90,9 @@ def remove(store: Store, removal: Removal) -> str:
     """Take one thing away; "" or why podman would not."""
     if removal.kind == GATE:
         return remove_gate(store.podman, store.directories, removal.name, store.runner)
-    if removal.kind == IMAGE:
     if removal.kind == DIRECTORY:
         return remove_orphan(session_at(*os.path.split(removal.name)), store.directories.state)
+    if removal.kind == IMAGE:
         forget_image(store.directories.cache, removal.name)
     if removal.kind == VOLUME:
         # First: a run that begins now makes it again, with its label.
@@ -143,8 +144,29 @@ def _images(store: Store) -> list[Image]:
 def _homes(store: Store) -> list[Home]:
     # Of two filters podman lists what passes one of them.
     found = store.listed("volume", "ls", "--filter", "dangling=true")
-    names = [str(item["Name"]) for item in found if (item.get("Labels") or {}).get(_ROLE) == "home"]
-    return [Home(name, _project_of(store, name)) for name in names]
+    ours = [item for item in found if (item.get("Labels") or {}).get(_ROLE) == "home"]
+    return [
+        Home(str(item["Name"]), _project_of(store, str(item["Name"])), str(item.get("Mountpoint") or ""))
+        for item in ours
+    ]
+
+
+def bytes_below(place: str) -> int:
+    """What the files below take up on the disk, each once; less what the caller may not look at. 0 for no place."""
+    seen: set[tuple[int, int]] = set()
+    total = 0
+    waiting = [place] if place else []
+    while waiting:
+        # An agent may have made directories that its user cannot read, and more can be gone by now.
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
+                    total += 512 * status.st_blocks
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return total
 
 
 def _project_of(store: Store, name: str) -> str:

@@ -23,7 +23,7 @@ from aisb.domain.clean import (
     parse_glob,
 )
 from aisb.domain.run_record import KILLED, Keep
-from aisb.effects.clean import Store, Wish, find_removals, remove
+from aisb.effects.clean import Store, Wish, bytes_below, find_removals, remove
 from aisb.effects.process import Finished
 from aisb.effects.records import AUDIT
 from aisb.effects.run_record import ABOUT, new_fields, read_fields, record_text
@@ -108,6 +108,24 @@ def test_homes_are_chosen_by_a_pattern_that_cannot_leave_them(glob: str, found: 
     others = [Home("postgres-data", ""), Home("aisb-homes", ""), Home("aisb-home-x\n", ""), Home("not-aisb-home-x", "")]
 
     assert [removal.name for removal in homes_to_remove([*HOMES, *others], glob)] == found
+
+
+def test_a_home_is_listed_with_what_it_takes_up(tmp_path: Path) -> None:
+    """Each file once, whatever it is called; nothing that a link leads to, and nothing that cannot be read."""
+    home = tmp_path / "home"
+    (home / "deep").mkdir(parents=True)
+    (home / "deep/file").write_bytes(b"x" * 100_000)
+    os.link(home / "deep/file", home / "again")
+    (tmp_path / "elsewhere").write_bytes(b"x" * 1_000_000)
+    os.symlink(tmp_path / "elsewhere", home / "link")
+
+    (removal,) = homes_to_remove([Home("aisb-home-x-012345", "/x", str(home))], "*", bytes_below)
+
+    assert 100_000 <= removal.size < 200_000
+    assert clean_lines([removal._replace(size=100_352)]) == [
+        "would remove volume aisb-home-x-012345 (home of /x, 100.4 kB)"
+    ]
+    assert [bytes_below(place) for place in ("", str(tmp_path / "gone"))] == [0, 0]
 
 
 @pytest.mark.parametrize("text", ["a b", "$(id)", "--all", "x\n", "../x", "a/b", "", "a" * 201, "é"])
@@ -199,24 +217,6 @@ def test_containers_of_runs_that_are_over_go_first(directories: Directories) -> 
     ]
 
 
-def gate_there(directories: Directories, name: str, owner: str = "") -> str:
-    """The directory of a gate that has ended."""
-    directory = f"{directories.runtime}/g/{name}"
-    os.makedirs(f"{directory}/r")
-    for file, text in {"key": name + 52 * "0", **({"owner": owner} if owner else {})}.items():
-        with open(f"{directory}/{file}", "w") as opened:
-            opened.write(text)
-    return directory
-
-
-def test_all_means_gates_too_that_no_run_uses(directories: Directories) -> None:
-    """With their images, which only they have; the one of a run that goes on stays."""
-    used, idle = gate_there(directories, "a" * 12), gate_there(directories, "b" * 12)
-    open_session(f"{used}/r", "0000aaaa", {}, "")
-    containers = [
-        {"Names": [f"aisb-gate-{name}"], "ImageID": f"id-{name[0]}", "Labels": {"aisb.role": "gate"}}
-        for name in ("a" * 12, "b" * 12)
-    ]
 def test_what_a_run_has_left_that_is_over_goes(directories: Directories) -> None:
     """Its directory too, also where it never had an owner; what goes on or begins stays."""
     gate = gate_there(directories, "a" * 12)
@@ -241,6 +241,24 @@ def test_what_a_run_has_left_that_is_over_goes(directories: Directories) -> None
     assert read_fields(f"{directories.state}/runs/0000aaaa")["reason"] == KILLED
 
 
+def gate_there(directories: Directories, name: str, owner: str = "") -> str:
+    """The directory of a gate that has ended."""
+    directory = f"{directories.runtime}/g/{name}"
+    os.makedirs(f"{directory}/r")
+    for file, text in {"key": name + 52 * "0", **({"owner": owner} if owner else {})}.items():
+        with open(f"{directory}/{file}", "w") as opened:
+            opened.write(text)
+    return directory
+
+
+def test_all_means_gates_too_that_no_run_uses(directories: Directories) -> None:
+    """With their images, which only they have; the one of a run that goes on stays."""
+    used, idle = gate_there(directories, "a" * 12), gate_there(directories, "b" * 12)
+    open_session(f"{used}/r", "0000aaaa", {}, "")
+    containers = [
+        {"Names": [f"aisb-gate-{name}"], "ImageID": f"id-{name[0]}", "Labels": {"aisb.role": "gate"}}
+        for name in ("a" * 12, "b" * 12)
+    ]
     images = [podman_image(image(name, 1, "gate", base=name)) for name in "ab"]
     everything = FakeRunner(said(containers), said([]), said(images))
 
