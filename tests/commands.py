@@ -125,7 +125,7 @@ HOW: dict[str, dict[str, How]] = {
         "aisb --allow host:11434 -- curl -sS http://localhost:11434/v1/models": _RECIPES,
         "aisb --publish 3000 --allow api.example.com -- npm run dev": PREVIEW,
         "aisb --detach --publish 8080:3000 --net none -- python3 -m http.server --bind 127.0.0.1 3000": _RECIPES,
-        "curl -sS --retry 9 --retry-all-errors http://127.0.0.1:8080/": _RECIPES,
+        "curl -s --retry 9 --retry-all-errors http://127.0.0.1:8080/": _RECIPES,
         "aisb stop": _RECIPES,
         "export NPM_TOKEN=$(cat ~/token)": _RECIPES,
         "aisb --allow exact:packages.example.com --inject NPM_TOKEN@packages.example.com -- npm ci": _RECIPES,
