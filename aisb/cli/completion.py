@@ -70,6 +70,8 @@ def _taken(name: str, arguments: Iterable[str]) -> str:
     """What stands behind a verb, as far as a shell can tell what there is."""
     if any("RUN" in argument for argument in arguments):
         return "records" if name in _OF_RECORDS else "runs"
+    if any("GATE" in argument for argument in arguments):
+        return "gates"
     return "files" if any("FILE" in argument for argument in arguments) else ""
 
 

@@ -1,7 +1,8 @@
 """
 Completion files for bash, zsh and fish, from the tables of options.
 
-They are static: a shell that completes starts no aisb, but for the ids of runs, which only `aisb ps` knows.
+They are static: a shell that completes starts no aisb, but for the ids of runs, which only `aisb ps` knows. Gates are
+found by their directories, and homes by podman.
 """
 
 from __future__ import annotations
@@ -24,8 +25,15 @@ CHOICES = {
     "node-source": ("npm", "tarball"),
     "pull": ("missing", "never"),
 }
-# What asks for the ids of runs: of those that go on, and of those too that are on record.
-_IDS = {"runs": "aisb ps --quiet 2>/dev/null", "records": "aisb ps --all --quiet 2>/dev/null"}
+# What asks for the ids of runs, those that go on or those too that are on record; for gates; and for homes.
+_IDS = {
+    "runs": "aisb ps --quiet 2>/dev/null",
+    "records": "aisb ps --all --quiet 2>/dev/null",
+    "gates": 'command ls "$XDG_RUNTIME_DIR/aisb/g" 2>/dev/null',
+    "homes": "podman volume ls --quiet --filter label=aisb.role=home 2>/dev/null",
+}
+# What the value of a flag is asked for by.
+_ASKED = {"run": "runs", "volume": "homes"}
 # A path comes first in it.
 _PATHS = (DIRECTORY, FILE, "PATH", "SRC[:DST][:ro|rw]")
 
@@ -48,15 +56,15 @@ class Flag(NamedTuple):
         return self.metavar in _PATHS
 
     @property
-    def is_run(self) -> bool:
-        """Whether its value is the id of a run that goes on."""
-        return self.name == "run"
+    def asked(self) -> str:
+        """By which of `_IDS` its values are asked for, "" for none."""
+        return _ASKED.get(self.name, "")
 
 
 class Verb(NamedTuple):
     """
     A verb, or one with the word below it, as it is typed: `policy check`. It takes `files`, `runs` that go on,
-    `records` of runs, or "" for nothing that is known.
+    `records` of runs, `gates`, or "" for nothing that is known.
     """
 
     words: str
@@ -94,14 +102,14 @@ _aisb_flags() {{
 	esac
 }}
 
-# What is to come behind the verb $1: `files`, or the ids of runs.
+# What is to come behind the verb $1: `files`, the ids of runs, or gates.
 _aisb_arguments() {{
 	case $1 in
 {_arguments(known)}
 	esac
 }}
 
-# What the flag $1 takes: `=files`, `=runs`, `=any`, or its few values; nothing for one without a value.
+# What the flag $1 takes: `=files`, `=runs`, `=homes`, `=any`, or its few values; nothing for one without a value.
 _aisb_values() {{
 	case $1 in
 {_values(known)}
@@ -145,6 +153,10 @@ _aisb() {{
 		;;
 	=runs)
 		mapfile -t COMPREPLY < <(compgen -W "$({_IDS["runs"]})" -- "$current")
+		return
+		;;
+	=homes)
+		mapfile -t COMPREPLY < <(compgen -W "$({_IDS["homes"]})" -- "$current")
 		return
 		;;
 	=any) return ;;
@@ -205,6 +217,14 @@ _aisb_runs() {{
 
 _aisb_records() {{
 	compadd ${{(f)"$({_IDS["records"]})"}}
+}}
+
+_aisb_gates() {{
+	compadd ${{(f)"$({_IDS["gates"]})"}}
+}}
+
+_aisb_homes() {{
+	compadd ${{(f)"$({_IDS["homes"]})"}}
 }}
 
 _aisb() {{
@@ -299,7 +319,7 @@ def _all(flags: Iterable[Flag]) -> str:
 def _values(verbs: Iterable[Verb]) -> str:
     lines: dict[str, list[str]] = {}
     for flag in sorted({flag._replace(help="") for verb in verbs for flag in verb.flags if flag.metavar}):
-        other = "'=files'" if flag.is_path else "'=runs'" if flag.is_run else "'=any'"
+        other = "'=files'" if flag.is_path else f"'={flag.asked}'" if flag.asked else "'=any'"
         takes = f"'{' '.join(flag.choices)}'" if flag.choices else other
         lines.setdefault(takes, [])
         if f"--{flag.name}" not in lines[takes]:
@@ -311,7 +331,7 @@ def _zsh_flag(flag: Flag) -> str:
     text = flag.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     if not flag.metavar:
         return quote(f"*--{flag.name}[{text}]")
-    other = "_files" if flag.is_path else "_aisb_runs" if flag.is_run else " "
+    other = "_files" if flag.is_path else f"_aisb_{flag.asked}" if flag.asked else " "
     values = f"({' '.join(flag.choices)})" if flag.choices else other
     named = flag.metavar.replace("[", "").replace("]", "").replace(":", "\\:")
     return quote(f"*--{flag.name}=[{text}]:{named}:{values}")
@@ -328,7 +348,7 @@ def _fish_when(verb: Verb, others: str) -> str:
 def _fish_flag(flag: Flag) -> str:
     value = ""
     if flag.metavar:
-        other = " -r -F" if flag.is_path else f" -x -a '({_IDS['runs']})'" if flag.is_run else " -x"
+        other = " -r -F" if flag.is_path else f" -x -a '({_IDS[flag.asked]})'" if flag.asked else " -x"
         value = f" -x -a '{' '.join(flag.choices)}'" if flag.choices else other
     return f"-l {flag.name}{value} -d {_fish(flag.help)}"
 

@@ -41,20 +41,21 @@ _aisb_flags() {
 	esac
 }
 
-# What is to come behind the verb $1: `files`, or the ids of runs.
+# What is to come behind the verb $1: `files`, the ids of runs, or gates.
 _aisb_arguments() {
 	case $1 in
 	trust) echo =files ;;
 	exec|stop) aisb ps --quiet 2>/dev/null ;;
 	inspect|logs) aisb ps --all --quiet 2>/dev/null ;;
+	'gate down'|'gate logs'|'gate status') command ls "$XDG_RUNTIME_DIR/aisb/g" 2>/dev/null ;;
 	esac
 }
 
-# What the flag $1 takes: `=files`, `=runs`, `=any`, or its few values; nothing for one without a value.
+# What the flag $1 takes: `=files`, `=runs`, `=homes`, `=any`, or its few values; nothing for one without a value.
 _aisb_values() {
 	case $1 in
 	--allow) echo '@anthropic @apt @github @npm @openai @pi @pypi' ;;
-	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --keep-days | --keep-runs | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --shm-size | --since | --timeout | --trust-once | --ulimit | --volume) echo '=any' ;;
+	--base-image | --cpus | --env | --for | --gate-idle | --gate-network | --inject | --install | --keep-days | --keep-runs | --mask | --memory | --pi-token-env | --pids-limit | --proxy | --proxy-auth | --publish | --shm-size | --since | --timeout | --trust-once | --ulimit) echo '=any' ;;
 	--ca-bundle | --customize | --cwd | --env-file | --mount | --output | --policy | --project | --protect | --unprotect) echo '=files' ;;
 	--harness) echo 'claude pi' ;;
 	--net) echo 'allow full none' ;;
@@ -62,6 +63,7 @@ _aisb_values() {
 	--node-source) echo 'npm tarball' ;;
 	--pull) echo 'missing never' ;;
 	--run) echo '=runs' ;;
+	--volume) echo '=homes' ;;
 	esac
 }
 
@@ -102,6 +104,10 @@ _aisb() {
 		;;
 	=runs)
 		mapfile -t COMPREPLY < <(compgen -W "$(aisb ps --quiet 2>/dev/null)" -- "$current")
+		return
+		;;
+	=homes)
+		mapfile -t COMPREPLY < <(compgen -W "$(podman volume ls --quiet --filter label=aisb.role=home 2>/dev/null)" -- "$current")
 		return
 		;;
 	=any) return ;;

@@ -130,3 +130,23 @@ def test_the_ids_of_runs_are_offered(tmp_path: Path, typed: str, seen: str) -> N
         (tmp_path / "aisb").chmod(0o755)
 
         assert seen in completed(typed, tmp_path, {**environ, "PATH": f"{tmp_path}:{os.defpath}"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "seen"),
+    [
+        ("aisb gate down ", "aisb gate down 0123456789ab "),
+        ("aisb gate logs 01", "aisb gate logs 0123456789ab "),
+        ("aisb clean --volume ", "aisb clean --volume aisb-home-web-0123ab "),
+        ("aisb clean --volume=aisb", "aisb clean --volume=aisb-home-web-0123ab "),
+    ],
+)
+def test_gates_and_homes_are_offered(tmp_path: Path, typed: str, seen: str) -> None:
+    """The gates that have a directory, and what podman says of volumes that are homes."""
+    (tmp_path / "aisb/g/0123456789ab").mkdir(parents=True)
+    asked = "volume ls --quiet --filter label=aisb.role=home"
+    (tmp_path / "podman").write_text(f'#!/bin/sh\n[ "$*" = "{asked}" ] && echo aisb-home-web-0123ab\n')
+    (tmp_path / "podman").chmod(0o755)
+    environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"}
+
+    assert seen in completed(typed, tmp_path, environ)
