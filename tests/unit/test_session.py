@@ -76,6 +76,13 @@ def test_a_directory_that_never_had_an_owner_is_an_orphan_once_it_is_old(tmp_pat
     assert [session.run for session in living(str(tmp_path))] == ["fresh", "goes-on"]
 
 
+def await_waiting(thread: threading.Thread, kind: str) -> None:
+    """Until that thread of ours waits for a lock of that kind."""
+    waits = ["->", "FLOCK", "ADVISORY", kind, str(os.getpid())]
+    while not any(line.split()[1:6] == waits for line in Path("/proc/locks").read_text().splitlines()):
+        assert thread.is_alive()
+
+
 def test_one_that_takes_long_to_make_is_no_orphan(tmp_path: Path) -> None:
     """Its maker holds a lock, so whoever looks waits until it is somebody's."""
     made = tmp_path / "r" / "0000aaaa"
@@ -86,15 +93,28 @@ def test_one_that_takes_long_to_make_is_no_orphan(tmp_path: Path) -> None:
     found: list[list[Session]] = []
     looker = threading.Thread(target=lambda: found.append(orphans(str(tmp_path / "r"))))
     looker.start()
-    waits = f"FLOCK  ADVISORY  WRITE {os.getpid()} "
-    while not any("->" in line and waits in line for line in Path("/proc/locks").read_text().splitlines()):
-        assert looker.is_alive()
+    await_waiting(looker, "WRITE")
 
     (made / "owner").write_text(this_process())
     os.close(descriptor)
     looker.join()
 
     assert found == [[]]
+
+
+def test_none_is_begun_while_somebody_looks_for_what_has_no_owner(tmp_path: Path) -> None:
+    """Nor is one in the making then: its maker waits."""
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    maker = threading.Thread(target=lambda: open_session(str(tmp_path), "1a2b3c4d", {}, "{}"))
+    maker.start()
+    await_waiting(maker, "READ")
+    before = os.listdir(tmp_path)
+
+    os.close(descriptor)
+    maker.join()
+
+    assert (before, os.listdir(tmp_path)) == ([], ["1a2b3c4d"])
 
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
