@@ -167,8 +167,10 @@ def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
         return say_to_gate(session, entries, seconds)
     except Unavailable as error:
         if has_lost_its_gate(session):
-            what = f"the gate of run {session.run} has ended: nothing outside is reached from it any more"
-            raise Unavailable(what, f"end that run, and start a new one: aisb stop {session.run}") from error
+            raise Unavailable(
+                f"the gate of run {session.run} has ended: nothing outside is reached from it any more",
+                hint=f"end that run, and start a new one: aisb stop {session.run}",
+            ) from error
         if entries[0].allows:
             what = f"{entries[0].text()} is not allowed in run {session.run}"
             hint = f"try again, or start a new run with: aisb --allow {quote(entries[0].text())}"
