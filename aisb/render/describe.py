@@ -202,13 +202,14 @@ def _of_gate(gate: ShownGate) -> Iterator[str]:
 
 
 def _told(gate: ShownGate) -> dict[str, str]:
-    """The files that a gate of one run reads once, each with the command that prints it."""
+    """The files that a gate of one run reads once, each with the command that prints it. They go with the run."""
+    place = f"{gate.directory}/r/{gate.run}"
     login = f"{_taken([gate.login])} python3 -c {quote(_LOGIN)} {gate.login}" if gate.login else "echo"
-    told = {f"{gate.directory}/login": login}
+    told = {f"{place}/login": login}
     if gate.secrets:
         words = shlex.join([word for secret in gate.secrets for word in secret])
         taken = _taken(secret.variable for secret in gate.secrets)
-        told[f"{gate.directory}/secrets"] = f"{taken} python3 -c {quote(_SECRETS)} {words}"
+        told[f"{place}/secrets"] = f"{taken} python3 -c {quote(_SECRETS)} {words}"
     return told
 
 

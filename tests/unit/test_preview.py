@@ -241,8 +241,8 @@ def test_what_a_gate_alone_is_told_comes_from_the_shell() -> None:
     )
     assert (said(told, TOKEN="one")[0], said(login)[0]) == (2, 2)
     assert [line for line in lines if "gate >/dev/null" in line or line.startswith("rm ")] == [
-        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/login 5</g/secrets",
-        "rm /g/login /g/secrets",
+        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/r/0000000a/login 5</g/r/0000000a/secrets",
+        "rm /g/r/0000000a/login /g/r/0000000a/secrets",
     ]
     assert "rm -rf /r/s; podman rm --force --time 0 --ignore aisb-gate-0 >/dev/null; rm -rf /g; }" in "\n".join(lines)
 
