@@ -194,8 +194,11 @@ def _of_gate(gate: ShownGate) -> Iterator[str]:
         yield "# what this gate alone is told is written from variables of this shell, and gone once it has been read"
     yield from (f"(umask 077; {command} >{quote(path)})" for path, command in told.items())
     read = "".join(f" {number}<{quote(path)}" for number, path in enumerate(told, 4))
-    exists = (gate.argv[0], "container", "exists", gate.container)
-    yield f"{shlex.join(exists)} || {shlex.join(gate.argv)} >/dev/null 3>{ready}{read}"
+    # What does not answer is dead, and its name is taken.
+    removal = shlex.join((gate.argv[0], "rm", "--force", "--time", "0", "--ignore", gate.container))
+    gone = f"{removal} >/dev/null; rm -f {quote(f'{gate.directory}/ctl.sock')}"
+    start = f"{shlex.join(gate.argv)} >/dev/null 3>{ready}{read}"
+    yield f"""ask_gate 0 '{{"op": "status"}}' 2>/dev/null || {{ {gone}; {start}; }}"""
     yield _asked(gate, "open", _GATE_SECONDS)
     if told:
         yield f"rm {' '.join(map(quote, told))}"

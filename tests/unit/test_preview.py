@@ -199,7 +199,7 @@ def test_the_lines_of_a_run_are_ready_to_paste() -> None:
         "podman volume exists v || podman volume create v >/dev/null",
         "# values of yours are left out, and taken from this shell: A",
         """(umask 077; printf '%s\\0' "A=${B}" HOME=/h >/r/s/given)""",
-        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready",
+        f"{GONE} podman run gate >/dev/null 3>/g/ready; }}",
         """ask_gate 20 '{"op": "open", "run": "0000000a"}'""",
         "# no end",
         "exec 9>>/g/lock",
@@ -209,6 +209,10 @@ def test_the_lines_of_a_run_are_ready_to_paste() -> None:
     ]
 
 
+GONE = (
+    """ask_gate 0 '{"op": "status"}' 2>/dev/null || """
+    "{ podman rm --force --time 0 --ignore aisb-gate-0 >/dev/null; rm -f /g/ctl.sock;"
+)
 THIS = """own "$(exec sh -c 'echo "$PPID"')\""""
 OWN = (
     "own() { printf '%s %s %s' \"$1\" \"$(sed 's/.*) //' \"/proc/$1/stat\" | cut -d' ' -f20)\" "
@@ -241,7 +245,7 @@ def test_what_a_gate_alone_is_told_comes_from_the_shell() -> None:
     )
     assert (said(told, TOKEN="one")[0], said(login)[0]) == (2, 2)
     assert [line for line in lines if "gate >/dev/null" in line or line.startswith("rm ")] == [
-        "podman container exists aisb-gate-0 || podman run gate >/dev/null 3>/g/ready 4</g/r/0000000a/login 5</g/r/0000000a/secrets",
+        f"{GONE} podman run gate >/dev/null 3>/g/ready 4</g/r/0000000a/login 5</g/r/0000000a/secrets; }}",
         "rm /g/r/0000000a/login /g/r/0000000a/secrets",
     ]
     assert "rm -rf /r/s; podman rm --force --time 0 --ignore aisb-gate-0 >/dev/null; rm -rf /g; }" in "\n".join(lines)
