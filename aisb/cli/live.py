@@ -78,9 +78,12 @@ def deny_verb(text: str, *, run: str, project: str) -> int:
 
 
 def checked_entry(session: Session, action: str, text: str) -> dict[str, object]:
-    """What the entry would be, and nothing else happens. Raises UsageError for what this sandbox cannot have."""
+    """What the entry would be, and nothing else happens. Raises UsageError for what no running sandbox can have."""
     entries = _live(action, text, _parsed(action, text))
-    need_gate_of(session, entries)
+    try:
+        need_gate_of(session, entries)
+    except UsageError as error:
+        return {**_answer(action, [], f"nothing is opened by that: {error.message}; {error.hint}"), **_named(entries)}
     addresses = _addresses(entries)
     return _answer(action, entries, _opens_nothing(addresses) if addresses else "")
 
@@ -95,10 +98,14 @@ def say_entry(session: Session, action: str, text: str, seconds: int) -> dict[st
 
 def _answer(action: str, entries: list[LiveEntry], note: str) -> dict[str, object]:
     """For a client: the entries, and of an allowance which of them open something, with what is so of the others."""
-    found: dict[str, object] = {"entries": [entry.text() for entry in entries]}
+    found = _named(entries)
     if action == DENY:
         return found
     return {**found, "opened": _names(entries), **({"note": note} if note else {})}
+
+
+def _named(entries: list[LiveEntry]) -> dict[str, object]:
+    return {"entries": [entry.text() for entry in entries]}
 
 
 def _say_what_is_allowed(session: Session, entries: list[LiveEntry], period: str) -> None:

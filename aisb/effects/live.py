@@ -114,6 +114,24 @@ def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) ->
     return closed
 
 
+def need_gate_of(session: Session, entries: Sequence[LiveEntry]) -> str:
+    """The directory of its gate. Raises UsageError where nothing can be said to one, with what does it instead."""
+    gate = os.path.dirname(os.path.dirname(session.path))
+    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
+        raise UsageError(
+            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
+            hint=f"end it, and start one: aisb --no-gate {_flags(entries, '')}",
+        )
+    if os.path.basename(os.path.dirname(gate)) != "g":
+        raise UsageError(
+            f"run {session.run} has no gate: it was started with another --net",
+            hint=f"start one with: aisb {_flags(entries, '')}"
+            if all(entry.allows for entry in entries)
+            else f"end it: aisb stop {session.run}",
+        )
+    return gate
+
+
 def _flags(entries: Sequence[LiveEntry], refused: str) -> str:
     """What a new run would be given for these. A host with rules needs a rule: no other entry opens anything on it."""
     asked = (

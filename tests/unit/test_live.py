@@ -547,30 +547,46 @@ def test_what_was_not_saved_is_said(here: str, capsys: pytest.CaptureFixture[str
     assert (read(here), capsys.readouterr().err.count("is allowed until the run ends")) == ("evil.test\n", 1)
 
 
+GATED = session_at("/nonexistent/g/0123456789ab/r", "1a2b3c4d")
+GATELESS = session_at("/nonexistent/r", "1a2b3c4d")
+
+
+@pytest.mark.parametrize("session", [GATED, GATELESS], ids=["gate", "no gate"])
 @pytest.mark.parametrize("text", ["nope..x", "*", "@npm", "host:5432"])
-def test_what_a_running_sandbox_cannot_have_is_told_before_anybody_is_asked(text: str) -> None:
+def test_what_a_running_sandbox_cannot_have_is_told_before_anybody_is_asked(text: str, session: Session) -> None:
     with pytest.raises(UsageError):
-        checked_entry(gated(), "allow", text)
+        checked_entry(session, "allow", text)
 
 
-def gated() -> Session:
-    """A run of a gate, none of which is there."""
-    return session_at("/nonexistent/g/0123456789ab/r", "1a2b3c4d")
-
-
-def test_what_an_entry_would_be_is_told_before_the_gate_is_asked() -> None:
+def test_what_an_entry_would_be_is_told_before_anything_is_asked_of_a_gate() -> None:
     names = ["a.test", "b.test:99"]
     asked = {"entry": "A.test,b.test:99", "check": True}
 
-    assert answer_own(gated(), "allow", asked) == {"entries": names, "opened": names}
+    assert answer_own(GATED, "allow", asked) == {"entries": names, "opened": names}
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_what_a_session_without_a_network_cannot_have_is_told_before_anybody_is_asked(check: bool) -> None:
-    with pytest.raises(UsageError, match="run 1a2b3c4d has no gate: it was started with another --net") as refused:
-        answer_own(session_at("/nonexistent/r", "1a2b3c4d"), "allow", {"entry": "a.test,b.test:99", "check": check})
+def test_a_client_without_a_gate_is_told_that_nothing_would_be_opened_and_what_opens_it() -> None:
+    """Where it asks before it does it; the refusal of the deed names the same."""
+    asked = {"entry": "a.test,b.test:99"}
+    start = "aisb --allow a.test --allow b.test:99"
+    why = "run 1a2b3c4d has no gate: it was started with another --net"
 
-    assert refused.value.hint == "start one with: aisb --allow a.test --allow b.test:99"
+    with pytest.raises(UsageError) as refused:
+        answer_own(GATELESS, "allow", asked)
+
+    assert (refused.value.message, refused.value.hint) == (why, f"start one with: {start}")
+    assert answer_own(GATELESS, "allow", {**asked, "check": True}) == {
+        "entries": ["a.test", "b.test:99"],
+        "opened": [],
+        "note": f"nothing is opened by that: {why}; start one with: {start}",
+    }
+
+
+def test_what_is_denied_where_there_is_no_gate_is_not_offered_to_be_allowed() -> None:
+    with pytest.raises(UsageError) as refused:
+        answer_own(GATELESS, "deny", {"entry": "a.test"})
+
+    assert refused.value.hint == "end it: aisb stop 1a2b3c4d"
 
 
 @pytest.mark.parametrize("verb", [allow_verb, deny_verb])
