@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from aisb.assets import package_path
 from aisb.domain.printing import printable
-from aisb.domain.protected import FILE
+from aisb.domain.protected import DIRECTORY, FILE
 from aisb.effects.process import Command
 from aisb.effects.shield import Watched, same, watched_at
 from aisb.effects.signals import left_to_others
@@ -184,5 +184,8 @@ def _directories(paths: Iterable[str]) -> set[str]:
 
 def _sentence(before: Watched, now: Watched) -> str:
     if not before.stamp:
-        return f"{now.path} has appeared"
+        # Costs a start nothing.
+        from aisb.render.file_report import undo_of_new
+
+        return f"{now.path} has appeared; to undo it: {undo_of_new(now.path, is_directory=before.kind == DIRECTORY)}"
     return f"{now.path} has changed" if now.stamp else f"{now.path} is gone"

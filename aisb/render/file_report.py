@@ -37,11 +37,20 @@ def warns(report: FileReport) -> bool:
     return bool(report.protected or report.repositories or report.crowded)
 
 
-def _protected(changed: Changed) -> str:
+def undo_of_new(path: str, *, is_directory: bool) -> str:
+    """The command that takes away what was not there before."""
+    return f"rm {'-r ' if is_directory else ''}{_word(path)}"
+
+
+def _word(path: str) -> str:
     # What begins with - would be a flag.
-    path = shell_word(f"./{changed.path}" if changed.path.startswith("-") else changed.path)
+    return shell_word(f"./{path}" if path.startswith("-") else path)
+
+
+def _protected(changed: Changed) -> str:
+    path = _word(changed.path)
     if not changed.was_there:
-        undo = f"rm {'-r ' if changed.is_directory else ''}{path}"
+        undo = undo_of_new(changed.path, is_directory=changed.is_directory)
         return f"warning: {path} has appeared, and this machine may run what it says; to undo it: {undo}"
     what = "has changed" if changed.is_there else "is gone"
     first = f"warning: {path}, which is protected, {what} during this run, by somebody here or from inside"

@@ -14,7 +14,7 @@ const LATE = Symbol.for("ai-sandbox.warnings");
 // Of files alone: the rest is said of the sandbox itself (status.ts).
 const WARNING = /^changed, and may be run |^warning: .*(this machine|, which is protected, |looked through|sockets in the project)/;
 // Told while a session goes on; aisb names a path first.
-const EVENT = /^\/.* (has appeared|has changed|is gone|was replaced while it is covered|could not be covered again inside)$/;
+const EVENT = /^\/.* (has appeared(; to undo it: rm .*)?|has changed|is gone|was replaced while it is covered|could not be covered again inside)$/;
 
 /** The warning in a line of aisb's, without aisb's name; undefined where it is none. */
 export function warningIn(line: string): string | undefined {

@@ -14,6 +14,8 @@ test.each([
   ["aisb: warning: /p/.envrc has appeared, and this machine may run what it says; to undo it: rm /p/.envrc", true],
   ["aisb: changed, and may be run on this machine: Makefile (new)", true],
   ["aisb: /p/.git/hooks has changed", true],
+  ["aisb: /p/.envrc has appeared; to undo it: rm /p/.envrc", true],
+  ["aisb: /p/.envrc has appeared", true],
   ["aisb: warning: /p/lib/.git is new, and git on this machine obeys what is in it: x; to undo it: rm -rf /p/lib/.git", true],
   ["aisb: warning: /p/.git/config, which is protected, has changed during this run", true],
   ["aisb: warning: the gate of this run has ended", false],

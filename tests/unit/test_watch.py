@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import resource
+import subprocess
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -133,6 +134,18 @@ def test_where_the_kernel_tells_nothing_it_is_looked_by_the_clock(place: Path, m
     assert found == [f"{place}/p/a has changed"] * 2
 
 
+def test_what_has_appeared_is_told_at_once_with_the_command_that_undoes_it(place: Path) -> None:
+    told: queue.Queue[str] = queue.Queue()
+
+    with watching(place, "it's new", tell=told.put):
+        (place / "p/it's new").write_text("x")
+        found = told.get(timeout=LONG)
+    subprocess.run(("sh", "-c", found.partition("; to undo it: ")[2]), check=True)
+
+    assert found.startswith(f"{place}/p/it's new has appeared; to undo it: rm ")
+    assert not (place / "p/it's new").exists()
+
+
 def test_no_name_makes_a_line_among_ours(place: Path) -> None:
     told: queue.Queue[str] = queue.Queue()
 
@@ -140,7 +153,8 @@ def test_no_name_makes_a_line_among_ours(place: Path) -> None:
         (place / "p/c\naisb: all is well").write_text("x")
         found = told.get(timeout=LONG)
 
-    assert found == f"{place}/p/c\\naisb: all is well has appeared"
+    word = f"$'{place}/p/c\\012aisb: all is well'"
+    assert found == f"{place}/p/c\\naisb: all is well has appeared; to undo it: rm {word}"
     assert watch.events == [found]
 
 
