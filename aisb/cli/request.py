@@ -457,7 +457,10 @@ def _seconds(setting: Setting) -> int:
 def _refuse_a_full_default(environ: Mapping[str, str], given: tuple[str, ...]) -> None:
     """Everything open is asked for each time, never by a variable that somebody forgot."""
     if not given and environ.get(variable_of("net")) == "full":
-        raise UsageError("AISB_NET=full: an open network is never a default", hint="give the flag: --net full")
+        raise UsageError(
+            "AISB_NET=full: an open network is never a default",
+            hint="give the flag: --net full; or, for a list of hosts, take the variable away: unset AISB_NET",
+        )
 
 
 def _is_on(name: str, setting: Setting | None) -> bool:

@@ -61,5 +61,6 @@ def _refuse_a_full_default(layer: Layer) -> None:
     net = layer.scalars.get("net")
     if net is not None and net.value == "full":
         raise UsageError(
-            f"{net.origin}: net: full: an open network is never a default", hint="give the flag: --net full"
+            f"{net.origin}: net: full: an open network is never a default",
+            hint="give the flag: --net full; or, for a list of hosts, take that line away",
         )

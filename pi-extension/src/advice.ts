@@ -13,7 +13,7 @@ const FLAG = /(?<![\w-])--[a-z][\w-]*/g;
 const PROJECT = / --project(?: |=)(?:'[^']*'|\S+)/g;
 // Something for a shell, with flags of its own.
 const COMMAND = /\b(?:aisb [a-z]|sudo |git )/;
-const ALTERNATIVE = /\n(?:or, )?|; (?:or )?|, or /;
+const ALTERNATIVE = /\n(?:or, )?|; (?:or,? )?|, or /;
 
 /** What of it can be done from here, on one line; "" where nothing can. */
 export function advice(hint: string): string {

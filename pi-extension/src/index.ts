@@ -15,10 +15,12 @@ import { guardTools } from "./guard.ts";
 import { outsideLines } from "./outside.ts";
 import { findProgram, startSession } from "./program.ts";
 import { type Denial, Sandbox, type State } from "./sandbox.ts";
-import { denialLine, footer, network, NO_SANDBOX_FOOTER, statusLines } from "./status.ts";
+import { denialLine, footer, network, nextStep, NO_SANDBOX_FOOTER, statusLines } from "./status.ts";
 import { registerTools } from "./tools/index.ts";
 import { Voice } from "./voice.ts";
 import { Warnings } from "./warnings.ts";
+
+const NO_AISB = "aisb is not on PATH: ./install.sh in a checkout of ai-sandbox puts it into ~/.local/bin";
 
 export default function aiSandbox(pi: ExtensionAPI): void {
   registerFlags(pi);
@@ -64,7 +66,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
       voice.attach(ctx);
       if (!isInside()) return voice.answer(NO_SANDBOX_FOOTER, "warning");
       const told = sandbox.state === "ready" ? await sandbox.call("status", {}).catch(() => undefined) : undefined;
-      const lines = statusLines(sandbox, told?.result, outsideLines(pi, ctx, marks));
+      const lines = statusLines(sandbox, told?.result, outsideLines(pi, ctx, marks), voice.canAsk);
       voice.answer(lines.join("\n"), "info");
     },
   });
@@ -91,7 +93,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
 
   function start() {
     const program = findProgram(process.env["PATH"] ?? "", cwd);
-    if (program === undefined) throw new Error("aisb is not on PATH; it comes with ai-sandbox");
+    if (program === undefined) throw new Error(NO_AISB);
     return startSession(program, wanted?.flags ?? [], cwd, (line) => warnings.take(line));
   }
 
@@ -104,7 +106,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
     // The session is over, and with it pi's interface.
     if (state === "off") return;
     showFooter();
-    if (state === "dead") voice.say(`no sandbox, so nothing can be run: ${reason}`, "error");
+    if (state === "dead") voice.say(`no sandbox, so nothing can be run: ${reason}${nextStep(sandbox, voice.canAsk)}`, "error");
     if (state === "restarting") voice.say("the sandbox died and is started again: its processes and its /tmp are gone", "warning");
     const { hello } = sandbox;
     if (state !== "ready" || !hello) return;

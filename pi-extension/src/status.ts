@@ -32,14 +32,22 @@ export function network(hello: Hello, entries = hello.allow.length): string {
   return `${counts.join(" and ")} allowed`;
 }
 
+/** What makes a new sandbox where there is none any more, to be put behind the reason; "" where nobody can type it. */
+export function nextStep(sandbox: Sandbox, canAsk: boolean): string {
+  if (!canAsk) return "";
+  return sandbox.hello ? "; a new session has a new one: /new or /reload" : "; once that is mended: /reload";
+}
+
 /** The lines of /sandbox-status. `told` is aisb's answer to `status`, where there is one. */
 export function statusLines(
   sandbox: Sandbox,
   told: Readonly<Record<string, unknown>> | undefined,
   outside: readonly string[],
+  canAsk: boolean,
 ): string[] {
   const { state, hello, denials } = sandbox;
-  const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason})`}`];
+  const next = state === "dead" ? nextStep(sandbox, canAsk) : "";
+  const lines = [`sandbox: ${state}${state === "ready" ? "" : ` (${sandbox.reason}${next})`}`];
   if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.open, sandbox.added));
   if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));

@@ -21,6 +21,15 @@ export class Voice {
     this.#ctx = undefined;
   }
 
+  /** Whether somebody can be asked, and can type a command: neither in print nor in JSON mode. */
+  get canAsk(): boolean {
+    let can = false;
+    this.#safely((ctx) => {
+      can = ctx.hasUI;
+    });
+    return can;
+  }
+
   say(message: string, weight: Weight): void {
     this.#safely((ctx) => {
       if (ctx.hasUI) ctx.ui.notify(message, weight);

@@ -9,6 +9,7 @@ test.each([
   ["name the project's own directory: --project DIR", ""],
   ["build it: aisb build, with the --install and --base-image of the run", "build it: aisb build, with the --install and --base-image of the run"],
   ["sudo usermod --add-subuids 1-2 me", "sudo usermod --add-subuids 1-2 me"],
+  ["give the flag: --net full; or, for a list of hosts, take the variable away: unset AISB_NET", "for a list of hosts, take the variable away: unset AISB_NET"],
   ["apt-get install podman", "apt-get install podman"],
 ])("%j for somebody who uses pi", (hint, words) => {
   expect(advice(hint)).toBe(words);

@@ -248,11 +248,19 @@ test.each([
   await heard("sandbox: dead");
 });
 
+test("a sandbox that died a second time is said with what makes a new one", async () => {
+  const { emit, heard } = pi({}, { mode: "dies" });
+  await emit("session_start");
+  await heard("no sandbox, so nothing can be run: it died a second time; a new session has a new one: /new or /reload");
+});
+
 test("without aisb nothing runs", async () => {
-  const { emit, call } = pi();
+  const { emit, call, heard } = pi();
   vi.stubEnv("PATH", "/usr/bin:/bin");
   await emit("session_start");
-  await expect(call("bash", { command: "id" })).rejects.toThrow("aisb is not on PATH");
+  const words = "aisb is not on PATH: ./install.sh in a checkout of ai-sandbox puts it into ~/.local/bin";
+  await expect(call("bash", { command: "id" })).rejects.toThrow(words);
+  await heard(`no sandbox, so nothing can be run: ${words}; once that is mended: /reload`);
 });
 
 test("a flag that means nothing is no reason to run unprotected", async () => {

@@ -2,8 +2,9 @@
  * A program in the place of `aisb`, for tests: `node fake-aisb.ts serve [flags]`. What it serves is in memory.
  *
  * FAKE_AISB_LOG: a file that gets a line for its start and one for its end. FAKE_AISB: `refuse` says why there is no sandbox,
- * `mute` ends with words on stderr alone, `gate` has a gate, `lost` had one, `{"net": ...}` is a policy of its own. Each
- * `denied` of FAKE_AISB_DENIED is one more request to evil.test. What it warns of is in FAKE_AISB_WARNS: at once, and at its end.
+ * `mute` ends with words on stderr alone, `gate` has a gate, `lost` had one, `dies` is gone for good at once, `{"net": ...}`
+ * is a policy of its own. Each `denied` of FAKE_AISB_DENIED is one more request to evil.test. What it warns of is in
+ * FAKE_AISB_WARNS: at once, and at its end.
  */
 
 import { appendFileSync, writeSync } from "node:fs";
@@ -40,5 +41,6 @@ if (process.env["FAKE_AISB"] === "mute") {
   const denied = { time: "t", host: "evil.test", port: 443, message: "no entry covers this host", entry: "evil.test" };
   for (let times = 0; times < Number(process.env["FAKE_AISB_DENIED"] ?? 1); times++) server.notify("denied", denied);
   if (mode === "lost") server.notify("gate", { state: "ended", message: "the gate of this run has ended" });
+  if (mode === "dies") server.notify("sandbox", { state: "dead", reason: "it died a second time" });
   for (const line of warnings.slice(0, 1)) process.stderr.write(`aisb: ${line}\n`);
 }

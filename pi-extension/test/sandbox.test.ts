@@ -71,7 +71,7 @@ test("what was allowed since is counted, and told apart from what takes a sessio
   first.server.handlers.set("allow", ({ id }, server) => server.answer(id, { entries: ["b.test"] }));
   await sandbox.allow("b.test");
   expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 1 entry and 1 rule allowed");
-  expect(statusLines(sandbox, undefined, [])).toContain("  b.test (until this session ends)");
+  expect(statusLines(sandbox, undefined, [], true)).toContain("  b.test (until this session ends)");
   const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's", closed: undefined };
   expect(denialLine(denial)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
 });
@@ -183,6 +183,11 @@ test("a container that died is waited for", async () => {
   first.server.notify("sandbox", { state: "dead", reason: "killed again" });
   await turns();
   await expect(sandbox.call("exec", {})).rejects.toThrow("killed again");
+  const status = (canAsk: boolean) => statusLines(sandbox, undefined, [], canAsk)[0];
+  expect([status(true), status(false)]).toEqual([
+    "sandbox: dead (killed again; a new session has a new one: /new or /reload)",
+    "sandbox: dead (killed again)",
+  ]);
   expect(states).toEqual(["starting", "ready", "restarting", "ready", "dead"]);
 });
 
@@ -196,7 +201,7 @@ test("a gate that ended is told, and one that is started again has another", asy
   await turns();
   expect(lost).toEqual(["the gate[2J has ended"]);
   expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: no network, its gate has ended");
-  expect(statusLines(sandbox, undefined, []).filter((line) => line.startsWith("gate:"))).toHaveLength(1);
+  expect(statusLines(sandbox, undefined, [], true).filter((line) => line.startsWith("gate:"))).toHaveLength(1);
   first.server.notify("sandbox", { state: "restarting", reason: "killed" });
   first.server.again({ run: "22222222" });
   await turns();
@@ -332,7 +337,7 @@ test("what the user has closed is said to be closed, and counts no longer", asyn
     "more.test:443: the user has closed it for this run",
   ]);
   expect(footer(sandbox, 2)).toBe("sandbox 3f2a19bc: 1 entry allowed, 2 requests denied");
-  expect(statusLines(sandbox, undefined, [])).toContain("network: 1 entry allowed");
+  expect(statusLines(sandbox, undefined, [], true)).toContain("network: 1 entry allowed");
   await sandbox.allow("evil.test");
   expect(sandbox.open).toEqual(["llm.test"]);
   expect(footer(sandbox, 2)).toBe("sandbox 3f2a19bc: 2 entries allowed, 2 requests denied");

@@ -206,6 +206,12 @@ def test_an_answer_on_a_closed_stdout_is_a_failure_in_one_line(words: list[str])
             "write: --proxy-auth VAR, where VAR holds user:password",
         ),
         (["--env", "XX,-"], {}, "--env 'XX,-' is not the name of a variable", "write: --env AI_API_TOKEN"),
+        (
+            [],
+            {"AISB_NET": "full"},
+            "AISB_NET=full: an open network is never a default",
+            "give the flag: --net full; or, for a list of hosts, take the variable away: unset AISB_NET",
+        ),
     ],
 )
 def test_what_to_write_instead(words: list[str], environ: dict[str, str], message: str, hint: str) -> None:

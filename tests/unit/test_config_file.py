@@ -52,7 +52,11 @@ KEYS = "allow: [exact:llm.example.com], each key on a line of its own"
         ("a: b: c", "c:1: this is not YAML: mapping values are not allowed here", f"write: {KEYS}"),
         ("- allow", "c:1: a configuration file has keys: allow, net, gate-network", f"write: {KEYS}"),
         ("---\nnet: none\n---\n", "c:3: a second document begins here", "write: one document in a file"),
-        ("net: full", "c:1: net: full: an open network is never a default", "give the flag: --net full"),
+        (
+            "net: full",
+            "c:1: net: full: an open network is never a default",
+            "give the flag: --net full; or, for a list of hosts, take that line away",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_nearest(text: str, message: str, hint: str | None) -> None:
