@@ -120,7 +120,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
     denied.set(key, times + 1);
     showFooter();
     // Once for each destination: a program that tries again and again says nothing new.
-    if (times === 0) voice.say(`denied ${denialLine(denial)}`, "warning");
+    if (times === 0) voice.say(`denied ${denialLine(denial, voice.canAsk)}`, "warning");
   }
 
   function onAllowed(destination: string): void {

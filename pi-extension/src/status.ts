@@ -51,18 +51,18 @@ export function statusLines(
   if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.open, sandbox.added));
   if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));
-  if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one)}`));
+  if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one, canAsk)}`));
   if (state === "dead") lines.push(...sandbox.said.slice(-5).map((line) => `  ${line}`));
   lines.push("outside of the sandbox, on this machine:", ...outside.map((line) => `  ${line}`));
   lines.push("  pi itself: its models and keys, context files, skills, what you attach with @, and other extensions");
   return lines;
 }
 
-/** One denial for a person, with what would allow it. */
-export function denialLine({ message, host, port, entry }: Denial): string {
+/** One denial for a person, with what would allow it: in this session only where the person can be asked. */
+export function denialLine({ message, host, port, entry }: Denial, canAsk: boolean): string {
   const where = port === undefined ? host : `${host}:${port}`;
   if (!entry) return `${where}: ${message}`;
-  const way = isOpened(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
+  const way = canAsk && isOpened(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
   return `${where}: ${message}; to allow it: ${way}`;
 }
 

@@ -307,9 +307,10 @@ test("without an interface warnings go to stderr, and nobody is asked", async ()
   const lines: string[] = [];
   const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => lines.push(String(text)) > 0);
   onTestFinished(() => write.mockRestore());
-  const { emit, asked, command, said } = pi({}, { hasUI: false, answer: true });
+  const { emit, asked, command, said } = pi({}, { hasUI: false, answer: true, mode: "gate" });
   await emit("session_start");
-  await vi.waitFor(() => expect(lines.join("")).toContain("aisb: denied evil.test:443"), 10_000);
+  const denied = "aisb: denied evil.test:443: no entry covers this host; to allow it: --sandbox-allow 'evil.test', for a new session\n";
+  await vi.waitFor(() => expect(lines.join("")).toContain(denied), 10_000);
   await command("sandbox-allow", "evil.test");
   expect(lines.join("")).toContain("aisb: /sandbox-allow asks, and nobody can be asked here");
   expect([asked, said]).toEqual([[], []]);

@@ -73,11 +73,11 @@ test("what was allowed since is counted, and told apart from what takes a sessio
   expect(footer(sandbox, 0)).toBe("sandbox 3f2a19bc: 1 entry and 1 rule allowed");
   expect(statusLines(sandbox, undefined, [], true)).toContain("  b.test (until this session ends)");
   const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's", closed: undefined };
-  expect(denialLine(denial)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
+  expect(denialLine(denial, true)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
 });
 
 test("an address takes a session of its own", () => {
-  const denial = (host: string, entry: string) => denialLine({ time: "", host, port: 443, message: "no", entry, closed: undefined });
+  const denial = (host: string, entry: string) => denialLine({ time: "", host, port: 443, message: "no", entry, closed: undefined }, true);
   expect([denial("192.0.2.1", "192.0.2.1:443"), denial("2001:db8::1", "[2001:db8::1]:443"), denial("1.a.test", "1.a.test")]).toEqual([
     "192.0.2.1:443: no; to allow it: --sandbox-allow '192.0.2.1:443', for a new session",
     "2001:db8::1:443: no; to allow it: --sandbox-allow '[2001:db8::1]:443', for a new session",
@@ -332,7 +332,7 @@ test("what the user has closed is said to be closed, and counts no longer", asyn
     first.server.notify("denied", { time: "t", host: closed, port: 443, message: "the user has closed it for this run", entry: null, closed });
   }
   await turns();
-  expect(denials.map(denialLine)).toEqual([
+  expect(denials.map((denial) => denialLine(denial, true))).toEqual([
     "evil.test:443: the user has closed it for this run",
     "more.test:443: the user has closed it for this run",
   ]);
