@@ -12,6 +12,7 @@ import { bashOperations } from "./commands.ts";
 import { Files } from "./files.ts";
 import { readFlags, registerFlags, type Wanted } from "./flags.ts";
 import { guardTools } from "./guard.ts";
+import type { Hello } from "./hello.ts";
 import { outsideLines } from "./outside.ts";
 import { findProgram, startSession } from "./program.ts";
 import { type Denial, Sandbox, type State } from "./sandbox.ts";
@@ -111,7 +112,15 @@ export default function aiSandbox(pi: ExtensionAPI): void {
     const { hello } = sandbox;
     if (state !== "ready" || !hello) return;
     if (hello.project !== cwd) voice.say(`the sandbox has ${hello.project ?? "no project"}, and pi works in ${cwd}`, "warning");
-    voice.say(`tools run in sandbox ${hello.run}: ${network(hello)}`, hello.net === "full" ? "warning" : "info");
+    sayReach(hello);
+  }
+
+  function sayReach(hello: Hello): void {
+    const first = `tools run in sandbox ${hello.run}: ${network(hello)}`;
+    // Where there is no footer this is all that tells a missing network from a missing host.
+    const isNews = hello.net === "full" || (hello.net === "none" && !voice.canAsk);
+    const words = hello.net === "none" ? `${first}; hosts are allowed by: pi --sandbox-allow HOST` : first;
+    voice.say(words, isNews ? "warning" : "info");
   }
 
   function onDenied(denial: Denial): void {

@@ -303,15 +303,37 @@ test("every tool of pi's is overridden, and active only where pi's would be", ()
   }
 });
 
-test("without an interface warnings go to stderr, and nobody is asked", async () => {
+/** What goes to stderr from now on, until the test ends. */
+function errors(): () => string {
   const lines: string[] = [];
   const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => lines.push(String(text)) > 0);
   onTestFinished(() => write.mockRestore());
+  return () => lines.join("");
+}
+
+test("without an interface a session that has no network says so on stderr", async () => {
+  const told = errors();
+  const { emit, call } = pi({}, { hasUI: false, denied: 0 });
+  await emit("session_start");
+  await call("read", { path: "a.txt" });
+  expect(told()).toContain("aisb: tools run in sandbox 3f2a19bc: no network; hosts are allowed by: pi --sandbox-allow HOST\n");
+});
+
+test("without an interface a session that has a list says nothing of it", async () => {
+  const told = errors();
+  const { emit, call } = pi({}, { hasUI: false, mode: "gate", denied: 0 });
+  await emit("session_start");
+  await call("read", { path: "a.txt" });
+  expect(told()).not.toContain("tools run in");
+});
+
+test("without an interface warnings go to stderr, and nobody is asked", async () => {
+  const told = errors();
   const { emit, asked, command, said } = pi({}, { hasUI: false, answer: true, mode: "gate" });
   await emit("session_start");
   const denied = "aisb: denied evil.test:443: no entry covers this host; to allow it: --sandbox-allow 'evil.test', for a new session\n";
-  await vi.waitFor(() => expect(lines.join("")).toContain(denied), 10_000);
+  await vi.waitFor(() => expect(told()).toContain(denied), 10_000);
   await command("sandbox-allow", "evil.test");
-  expect(lines.join("")).toContain("aisb: /sandbox-allow asks, and nobody can be asked here");
+  expect(told()).toContain("aisb: /sandbox-allow asks, and nobody can be asked here");
   expect([asked, said]).toEqual([[], []]);
 });
