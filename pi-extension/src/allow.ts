@@ -26,10 +26,6 @@ export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string
     voice.answer("/sandbox-allow ENTRY, as aisb's --allow takes it: example.com, example.com:5432, 10.0.0.5:22", "warning");
     return;
   }
-  if (!ctx.hasUI) {
-    voice.answer("/sandbox-allow asks, and nobody can be asked here: use --sandbox-allow at the start", "error");
-    return;
-  }
   if (!isLive(entry)) {
     voice.answer(`${entry} takes a session of its own: start pi with --sandbox-allow ${shellWord(entry)}`, "warning");
     return;
@@ -41,6 +37,11 @@ export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string
     const why = whyNot(sandbox, hello, entry) ?? nothing;
     if (why !== undefined) {
       voice.answer(why, "warning");
+      return;
+    }
+    if (!ctx.hasUI) {
+      const way = `use --sandbox-allow ${shellWord(entry)} at the start`;
+      voice.answer(`/sandbox-allow asks, and nobody can be asked here: ${way}`, "error");
       return;
     }
     await askAndAllow(sandbox, voice, entry, ctx);

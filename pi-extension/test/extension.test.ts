@@ -319,6 +319,19 @@ test("without an interface a session that has no network says so on stderr", asy
   expect(told()).toContain("aisb: tools run in sandbox 3f2a19bc: no network; hosts are allowed by: pi --sandbox-allow HOST\n");
 });
 
+test.each([
+  ["no network", "", "evil.test", "this session has no network, which stays so: it takes a new session: pi --sandbox-allow 'evil.test'"],
+  ["an address", "gate", "192.0.2.1", "not allowed: nothing is opened by that: pi --sandbox-allow 192.0.2.1"],
+  ["a rule", "gate", "GET evil.test/x", "GET evil.test/x takes a session of its own: start pi with --sandbox-allow 'GET evil.test/x'"],
+])("without an interface /sandbox-allow says the same of what cannot be: %s", async (_name, mode, entry, words) => {
+  const told = errors();
+  const { emit, command, asked } = pi({}, { hasUI: false, answer: true, mode });
+  await emit("session_start");
+  await command("sandbox-allow", entry);
+  expect(told()).toContain(`aisb: ${words}\n`);
+  expect([told().includes("nobody can be asked"), asked]).toEqual([false, []]);
+});
+
 test("without an interface a session that has a list says nothing of it", async () => {
   const told = errors();
   const { emit, call } = pi({}, { hasUI: false, mode: "gate", denied: 0 });
@@ -334,6 +347,6 @@ test("without an interface warnings go to stderr, and nobody is asked", async ()
   const denied = "aisb: denied evil.test:443: no entry covers this host; to allow it: --sandbox-allow 'evil.test', for a new session\n";
   await vi.waitFor(() => expect(told()).toContain(denied), 10_000);
   await command("sandbox-allow", "evil.test");
-  expect(told()).toContain("aisb: /sandbox-allow asks, and nobody can be asked here");
+  expect(told()).toContain("aisb: /sandbox-allow asks, and nobody can be asked here: use --sandbox-allow 'evil.test' at the start\n");
   expect([asked, said]).toEqual([[], []]);
 });
