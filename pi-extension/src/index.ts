@@ -66,9 +66,9 @@ export default function aiSandbox(pi: ExtensionAPI): void {
     handler: async (_args, ctx) => {
       voice.attach(ctx);
       if (!isInside()) return voice.answer(NO_SANDBOX_FOOTER, "warning");
-      const told = sandbox.state === "ready" ? await sandbox.call("status", {}).catch(() => undefined) : undefined;
-      const lines = statusLines(sandbox, told?.result, outsideLines(pi, ctx, marks), voice.canAsk);
-      voice.answer(lines.join("\n"), "info");
+      const status = answerStatus(ctx);
+      // A terminal takes the next line meanwhile; in the other modes the answer comes before pi goes on, or ends.
+      if (ctx.mode !== "tui") await status;
     },
   });
 
@@ -81,6 +81,15 @@ export default function aiSandbox(pi: ExtensionAPI): void {
       showFooter();
     },
   });
+
+  async function answerStatus(ctx: ExtensionContext): Promise<void> {
+    if (ctx.mode === "tui" && sandbox.isComing) voice.say(`${footer(sandbox, 0)}; its status follows once it is there`, "info");
+    const outside = outsideLines(pi, ctx, marks);
+    // Where there is none in the end the lines say why.
+    await sandbox.ready(ctx.signal).catch(() => undefined);
+    const told = sandbox.state === "ready" ? await sandbox.call("status", {}).catch(() => undefined) : undefined;
+    voice.answer(statusLines(sandbox, told?.result, outside, voice.canAsk).join("\n"), "info");
+  }
 
   function begin(): void {
     try {

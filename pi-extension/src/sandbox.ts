@@ -68,6 +68,11 @@ export class Sandbox {
     return this.#state;
   }
 
+  /** Whether calls wait for it. */
+  get isComing(): boolean {
+    return this.#state === "starting" || this.#state === "restarting";
+  }
+
   /** Why the state is what it is, for a person. */
   get reason(): string {
     return this.#reason;
@@ -126,7 +131,7 @@ export class Sandbox {
 
   /** What aisb said of the sandbox, once it is there. Throws a NoSandboxError. */
   async ready(signal?: AbortSignal): Promise<Hello> {
-    while (this.#state === "starting" || this.#state === "restarting") await this.#change(signal);
+    while (this.isComing) await this.#change(signal);
     if (this.#state !== "ready" || !this.#hello) throw new NoSandboxError(this.#reason);
     return this.#hello;
   }

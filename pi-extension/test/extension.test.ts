@@ -19,6 +19,7 @@ interface Options {
   readonly hasUI?: boolean;
   readonly answer?: boolean;
   readonly mode?: string;
+  readonly piMode?: string;
   readonly denied?: number;
   readonly warns?: readonly string[];
 }
@@ -54,6 +55,7 @@ function pi(flags: Record<string, string | boolean> = {}, options: Options = {})
   const ctx = {
     cwd: project,
     hasUI: options.hasUI ?? true,
+    mode: options.piMode ?? "rpc",
     isProjectTrusted: () => true,
     model: undefined,
     sessionManager: { getSessionId: () => "s", getSessionFile: () => undefined },
@@ -96,6 +98,14 @@ function pi(flags: Record<string, string | boolean> = {}, options: Options = {})
     call: (name: string, params: object) => tools.get(name)?.execute("id", params as never, undefined, undefined, ctx as never),
     heard: (words: string) => vi.waitFor(() => expect(said.map(({ message }) => message).join("\n")).toContain(words), 10_000),
   };
+}
+
+/** What goes to stderr from now on, until the test ends. */
+function errors(): () => string {
+  const lines: string[] = [];
+  const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => lines.push(String(text)) > 0);
+  onTestFinished(() => write.mockRestore());
+  return () => lines.join("");
 }
 
 test("a session has a sandbox, and its end takes it away", async () => {
@@ -230,6 +240,25 @@ test("/sandbox-status tells of the sandbox, and of what is outside of it", async
   expect(said.find(({ weight }) => weight === "warning")?.message).toMatch(/^outside of the sandbox:\n(  .*\n)*  MCP server files: a program/);
 });
 
+test.each(["print", "rpc"])("/sandbox-status in the first moment of a session is answered once the sandbox is there: %s", async (piMode) => {
+  const told = errors();
+  const { emit, command, said } = pi({}, { piMode, hasUI: piMode === "rpc" });
+  await emit("session_start");
+  await command("sandbox-status");
+  const status = piMode === "rpc" ? said.map(({ message }) => message).join("\n") : told();
+  expect(status).toMatch(/(^|\n)(aisb: )?sandbox: ready\n/);
+  expect(status).not.toContain("starting");
+  expect(status).toContain("up for 1 min 1 s");
+});
+
+test("/sandbox-status in a terminal says that it follows, and holds up nothing", async () => {
+  const { emit, command, said, heard } = pi({}, { piMode: "tui" });
+  await emit("session_start");
+  await command("sandbox-status");
+  expect(said.at(-1)?.message).toBe("sandbox: starting; its status follows once it is there");
+  await heard("up for 1 min 1 s");
+});
+
 test.each([
   ["what aisb says on the pipe", "refuse", "the policy is not trusted (aisb trust)"],
   ["what it says on stderr", "mute", "podman is not installed (apt-get install podman)"],
@@ -302,14 +331,6 @@ test("every tool of pi's is overridden, and active only where pi's would be", ()
     expect(tool.promptSnippet).toBeTruthy();
   }
 });
-
-/** What goes to stderr from now on, until the test ends. */
-function errors(): () => string {
-  const lines: string[] = [];
-  const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => lines.push(String(text)) > 0);
-  onTestFinished(() => write.mockRestore());
-  return () => lines.join("");
-}
 
 test("without an interface a session that has no network says so on stderr", async () => {
   const told = errors();

@@ -276,8 +276,8 @@ def test_what_is_outside_is_named(lab: Lab) -> None:
 
     report = host_pi(lab, files=files, steps=steps, flags=["--extension", "~/other.ts"], first=True)
 
-    (said, *_), (read, deploy), status = report["steps"]
-    for text in (said, status[0]):
+    (said, *_), (read, deploy), (*_, status) = report["steps"]
+    for text in (said, status):
         assert "MCP server files: a program on this machine" in text
         assert "other.ts, on this machine: deploy" in text
         assert "another extension has taken read: calls are blocked" in text
