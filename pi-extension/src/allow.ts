@@ -19,6 +19,16 @@ export function isOpened(entry: string): boolean {
   return isLive(entry) && !/^(\[|\d+(\.\d+){3}(?![^:/]))/.test(entry);
 }
 
+/** Whether one of the entries, as aisb writes them, opens that name at that port; undefined: where it was looked up. */
+export function isCovered(host: string, port: number | undefined, entries: Iterable<string>): boolean {
+  return [...entries].flatMap((entry) => entry.split(",")).some((entry) => {
+    const [, kind, name = "", own] = /^(exact:|below:)?([^:]+)(?::(\d+))?$/.exec(entry) ?? [];
+    const ports = own === undefined ? [80, 443] : [Number(own)];
+    const isOf = host === name ? kind !== "below:" : kind !== "exact:" && name !== "" && host.endsWith(`.${name}`);
+    return isOf && (port === undefined || ports.includes(port));
+  });
+}
+
 /** Asks, and allows. Never allows without an answer: where nobody can be asked, nothing is allowed. */
 export async function allowEntry(sandbox: Sandbox, voice: Voice, written: string, ctx: ExtensionCommandContext): Promise<void> {
   const entry = written.trim();

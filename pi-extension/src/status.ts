@@ -1,6 +1,6 @@
 /** What is said of the sandbox: one line in the footer, and all of it in /sandbox-status. */
 
-import { isOpened } from "./allow.ts";
+import { isCovered, isOpened } from "./allow.ts";
 import type { Hello } from "./hello.ts";
 import type { Denial, Sandbox } from "./sandbox.ts";
 import { counted, duration, oneLine, shellWord } from "./words.ts";
@@ -51,17 +51,21 @@ export function statusLines(
   if (hello && state !== "dead" && state !== "off") lines.push(...helloLines(hello, sandbox.open, sandbox.added));
   if (state === "ready" && !sandbox.hasGate) lines.push("gate: ended; nothing outside is reached any more, a new session has a new gate");
   if (told) lines.push(...toldLines(told));
-  if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one, canAsk)}`));
+  if (denials.length > 0) lines.push("last denied:", ...denials.slice(-SHOWN_DENIALS).map((one) => `  ${denialLine(one, canAsk, sandbox.added)}`));
   if (state === "dead") lines.push(...sandbox.said.slice(-5).map((line) => `  ${line}`));
   lines.push("outside of the sandbox, on this machine:", ...outside.map((line) => `  ${line}`));
   lines.push("  pi itself: its models and keys, context files, skills, what you attach with @, and other extensions");
   return lines;
 }
 
-/** One denial for a person, with what would allow it: in this session only where the person can be asked. */
-export function denialLine({ message, host, port, entry }: Denial, canAsk: boolean): string {
+/**
+ * One denial for a person, with what would allow it: in this session only where the person can be asked. `added` are
+ * entries that were allowed since.
+ */
+export function denialLine({ message, host, port, entry }: Denial, canAsk: boolean, added: Iterable<string> = []): string {
   const where = port === undefined ? host : `${host}:${port}`;
   if (!entry) return `${where}: ${message}`;
+  if (isOpened(entry) && isCovered(host, port, added)) return `${where}: ${message}; allowed since`;
   const way = canAsk && isOpened(entry) ? `/sandbox-allow ${entry}` : `--sandbox-allow ${shellWord(entry)}, for a new session`;
   return `${where}: ${message}; to allow it: ${way}`;
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import { isCovered } from "../src/allow.ts";
 import { NoSandboxError } from "../src/errors.ts";
 import { Sandbox, type Denial, type State } from "../src/sandbox.ts";
 import { denialLine, footer, statusLines } from "../src/status.ts";
@@ -74,6 +75,37 @@ test("what was allowed since is counted, and told apart from what takes a sessio
   expect(statusLines(sandbox, undefined, [], true)).toContain("  b.test (until this session ends)");
   const denial = { time: "", host: "a.test", port: 80, message: "no", entry: "POST a.test/it's", closed: undefined };
   expect(denialLine(denial, true)).toBe("a.test:80: no; to allow it: --sandbox-allow 'POST a.test/it'\\''s', for a new session");
+});
+
+test("of a denial that was allowed since the status says so, and names no way any more", async () => {
+  const { sandbox, first } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: { net: "allow", allow: [], rules: ["GET r.test/x"], gate: "g" } });
+  for (const [host, port, entry] of [["a.b.test", 443, "a.b.test"], ["a.b.test", 8443, "a.b.test:8443"], ["r.test", 443, "POST r.test/x"]] as const) {
+    first.server.notify("denied", { host, port, message: "no", entry });
+  }
+  await sandbox.ready();
+  await sandbox.allow("b.test");
+  await sandbox.allow("r.test");
+  expect(statusLines(sandbox, undefined, [], true).filter((line) => line.includes(": no;"))).toEqual([
+    "  a.b.test:443: no; allowed since",
+    "  a.b.test:8443: no; to allow it: /sandbox-allow a.b.test:8443",
+    "  r.test:443: no; to allow it: --sandbox-allow 'POST r.test/x', for a new session",
+  ]);
+});
+
+test.each([
+  ["evil.test", 443, "evil.test", true],
+  ["a.evil.test", 80, "evil.test", true],
+  ["a.evil.test", undefined, "evil.test:99", true],
+  ["evil.test", 99, "evil.test:98,evil.test:99", true],
+  ["evil.test", 99, "evil.test", false],
+  ["notevil.test", 443, "evil.test", false],
+  ["a.evil.test", 443, "exact:evil.test", false],
+  ["evil.test", 443, "below:evil.test", false],
+  ["a.evil.test", 443, "below:evil.test", true],
+])("%s at %s is opened by %s: %s", (host, port, entry, is) => {
+  expect(isCovered(host, port, ["other.test", entry])).toBe(is);
 });
 
 test("an address takes a session of its own", () => {
