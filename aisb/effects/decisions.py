@@ -7,7 +7,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from aisb.domain.live import CLOSING
+from aisb.domain.lasting import lasting
+from aisb.domain.live import CLOSING, read_live
 from aisb.domain.records import Record, read_record
 from aisb.domain.verdict import CLOSED, SENTENCES
 from aisb.effects.records import AUDIT
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _PAUSE_SECONDS = 0.1
 _MOST_AT_ONCE = 10
 _PIECE = 1 << 20
+# Of the gate, in the run's directory: what the user has said since the run began.
+_LIVE = "live.json"
 
 
 class News(NamedTuple):
@@ -39,10 +42,13 @@ def follow_decisions(session: Session, tell: Callable[[News], None], ended: thre
     Equal decisions are told together, and of very many at once the rest is only counted.
     """
     rest, is_last = b"", False
+    words = _Words(session)
     with contextlib.ExitStack() as stack:
         file = None
         while not is_last:
             is_last = ended.wait(_PAUSE_SECONDS)
+            if (lasts := words.news()) is not None:
+                tell(News(0, 0, (("opened", {"entries": lasts}),)))
             file = file or _opened(f"{session.path}/{AUDIT}", stack)
             if file is None:
                 continue
@@ -50,6 +56,33 @@ def follow_decisions(session: Session, tell: Callable[[News], None], ended: thre
             records = [record for line in lines if (record := read_record(line)) is not None]
             if decisions := [record for record in records if not (record.is_probe or record.is_cut_off)]:
                 tell(news_of(decisions))
+
+
+class _Words:
+    """What was allowed in a run until it ends, looked at from time to time."""
+
+    def __init__(self, session: Session) -> None:
+        self._path = f"{session.path}/{_LIVE}"
+        self._last: list[str] = []
+        self._file = ""
+
+    def news(self) -> list[str] | None:
+        """All of it where it has changed; None where it has not, or where the run has ended."""
+        try:
+            status = os.stat(self._path)
+            file = f"{status.st_ino} {status.st_mtime_ns}"
+            if file == self._file:
+                return None
+            with open(self._path, encoding="ascii") as opened:
+                now = lasting(read_live(opened.read()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            # What cannot be read holds for nobody.
+            file, now = "", []
+        self._file = file
+        is_new, self._last = now != self._last, now
+        return now if is_new else None
 
 
 @contextlib.contextmanager

@@ -402,7 +402,7 @@ class Service:
             self._counts["denied"] += news.denied
             for method, params in news.told:
                 # Also to a client that has said all: it may still listen.
-                if method == "denied" or self._tells_allowed:
+                if method != "allowed" or self._tells_allowed:
                     self._say(said(method, params))
 
     def _change(self, state: str, reason: str) -> None:

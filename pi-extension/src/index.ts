@@ -32,7 +32,7 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   let wanted: Wanted | undefined;
   let cwd = process.cwd();
 
-  const sandbox = new Sandbox(start, { onState, onDenied, onAllowed, onGateLost });
+  const sandbox = new Sandbox(start, { onState, onDenied, onAllowed, onGateLost, onAllowedAgain });
   const kit = { cwd, sandbox, files: new Files(sandbox), isInside, settings: () => pi.getSettings() };
   const marks = registerTools(pi, kit);
   guardTools(pi, marks, isInside);
@@ -148,6 +148,13 @@ export default function aiSandbox(pi: ExtensionAPI): void {
   function onGateLost(message: string): void {
     showFooter();
     voice.say(message, "warning");
+  }
+
+  function onAllowedAgain(again: readonly string[], lost: readonly string[]): void {
+    if (again.length > 0) voice.say(`allowed again, until this session ends: ${again.join(", ")}`, "info");
+    if (lost.length === 0) return;
+    const way = lost.map((entry) => `/sandbox-allow ${entry}`).join(", ");
+    voice.say(`no longer allowed, since the sandbox died: ${lost.join(", ")}; to allow it again: ${way}`, "warning");
   }
 
   function showFooter(): void {

@@ -35,6 +35,8 @@ export interface SandboxEvents {
   onDenied(denial: Denial): void;
   onAllowed(destination: string): void;
   onGateLost(message: string): void;
+  /** In the place of a sandbox that died there is another one: what of the user's /sandbox-allow holds there too, and what not. */
+  onAllowedAgain(again: readonly string[], lost: readonly string[]): void;
 }
 
 const MOST_DENIALS = 20;
@@ -57,6 +59,10 @@ export class Sandbox {
   readonly #denials: Denial[] = [];
   readonly #added = new Set<string>();
   readonly #closed = new Set<string>();
+  /** What the user has agreed to in this session. */
+  readonly #agreed = new Set<string>();
+  /** What aisb says would hold as well in another run: the user has not taken it back elsewhere since. */
+  #lasting: ReadonlySet<string> = new Set();
 
   /** `start` makes a process; it is called again once, where the first one ends unasked. */
   constructor(start: () => Session, events: SandboxEvents) {
@@ -110,6 +116,8 @@ export class Sandbox {
   begin(wantsAllowed: boolean): void {
     this.#wantsAllowed = wantsAllowed;
     this.#isEnding = false;
+    this.#agreed.clear();
+    this.#lasting = new Set();
     this.#set("starting", "it is being made");
     this.#launch();
   }
@@ -147,11 +155,14 @@ export class Sandbox {
     }
   }
 
-  /** Lets it reach one more destination; what was opened. */
+  /** Lets it reach one more destination, to which the user has agreed; what was opened. */
   async allow(entry: string): Promise<Opening> {
     const opening = openingOf(entry, (await this.call("allow", { entry })).result);
     // One that was closed is counted with those that were added.
-    for (const one of opening.opened) this.#added.add(one);
+    for (const one of opening.opened) {
+      this.#added.add(one);
+      this.#agreed.add(one);
+    }
     return opening;
   }
 
@@ -209,8 +220,7 @@ export class Sandbox {
       return;
     }
     if (method === "hello") {
-      this.#welcome(params);
-      this.#set("ready", "");
+      this.#arrive(params, "");
       if (this.#wantsAllowed) void this.#watch();
       return;
     }
@@ -222,12 +232,50 @@ export class Sandbox {
     if (method === "sandbox") this.#told(params);
     else if (method === "denied") this.#denied(params);
     else if (method === "allowed") this.#events.onAllowed(destination(params));
+    else if (method === "opened") this.#learn(params);
     else if (method === "gate" && params["state"] === "ended") this.#gateLost(params);
   }
 
   #gateLost(params: Readonly<Record<string, unknown>>): void {
     this.#hasGate = false;
     this.#events.onGateLost(oneLine(String(params["message"] ?? "the gate has ended")));
+  }
+
+  #learn(params: Readonly<Record<string, unknown>>): void {
+    const entries = params["entries"];
+    const now = new Set(Array.isArray(entries) ? entries.map((one) => oneLine(String(one))) : []);
+    for (const entry of this.#lasting) {
+      // The user has said something else of it since, by aisb itself.
+      if (!now.has(entry)) this.#agreed.delete(entry);
+    }
+    this.#lasting = now;
+  }
+
+  /** There is one. What the user has agreed to in one that died is allowed again before anything runs in it. */
+  #arrive(params: Readonly<Record<string, unknown>>, reason: string): void {
+    const [agreed, lasting] = [[...this.#agreed], this.#lasting];
+    this.#agreed.clear();
+    this.#lasting = new Set();
+    this.#welcome(params);
+    if (agreed.length === 0) this.#set("ready", reason);
+    else void this.#allowAgain(agreed, lasting, reason);
+  }
+
+  async #allowAgain(agreed: readonly string[], lasting: ReadonlySet<string>, reason: string): Promise<void> {
+    const [client, news] = [this.#client, this.#news];
+    const again: string[] = [];
+    for (const entry of agreed.filter((one) => lasting.has(one))) {
+      const done = await client?.call("allow", { entry }).catch(() => undefined);
+      if (done) again.push(entry);
+    }
+    // It has died meanwhile, or the session is over.
+    if (this.#client !== client || this.#news !== news) return;
+    for (const entry of again) {
+      this.#added.add(entry);
+      this.#agreed.add(entry);
+    }
+    this.#set("ready", reason);
+    this.#events.onAllowedAgain(again, agreed.filter((one) => !again.includes(one)));
   }
 
   #welcome(params: Readonly<Record<string, unknown>>): void {
@@ -242,8 +290,10 @@ export class Sandbox {
     if (state !== "restarting" && state !== "ready" && state !== "dead") return;
     if (state === "restarting") this.#restarted = true;
     // The new one is a run of its own.
-    if (isObject(params["hello"])) this.#welcome(params["hello"]);
-    if (this.#state !== "dead") this.#set(state, oneLine(String(params["reason"] ?? "")));
+    const reason = oneLine(String(params["reason"] ?? ""));
+    if (this.#state === "dead") return;
+    if (state === "ready" && isObject(params["hello"])) this.#arrive(params["hello"], reason);
+    else this.#set(state, reason);
   }
 
   #denied(params: Readonly<Record<string, unknown>>): void {
@@ -265,6 +315,7 @@ export class Sandbox {
   #close(entry: string): void {
     // What is written in another way than it was allowed is open in the count, and closed all the same.
     this.#added.delete(entry);
+    this.#agreed.delete(entry);
     this.#closed.add(entry);
   }
 

@@ -26,7 +26,7 @@ export function bench(): Bench {
   writeFileSync(join(project, "a.txt"), `${CANARY}\n`);
   const session = fakeSession();
   const nothing = () => undefined;
-  const sandbox = new Sandbox(() => session, { onState: nothing, onDenied: nothing, onAllowed: nothing, onGateLost: nothing });
+  const sandbox = new Sandbox(() => session, { onState: nothing, onDenied: nothing, onAllowed: nothing, onGateLost: nothing, onAllowedAgain: nothing });
   sandbox.begin(false);
   session.server.directories.add(project);
   session.server.hello({ cwd: project, project });

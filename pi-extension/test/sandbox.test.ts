@@ -17,6 +17,7 @@ function made(count = 2) {
   const denials: Denial[] = [];
   const allowed: string[] = [];
   const lost: string[] = [];
+  const again: (readonly string[])[][] = [];
   let started = 0;
   const start = () => {
     const session = sessions[started++];
@@ -28,9 +29,10 @@ function made(count = 2) {
     onDenied: (denial) => denials.push(denial),
     onAllowed: (destination) => allowed.push(destination),
     onGateLost: (message) => lost.push(message),
+    onAllowedAgain: (now, gone) => again.push([now, gone]),
   });
   const [first, second] = sessions as [FakeSession, FakeSession];
-  return { sandbox, first, second, states, denials, allowed, lost, started: () => started };
+  return { sandbox, first, second, states, denials, allowed, lost, again, started: () => started };
 }
 
 test("before it is started, and after its end, nothing is executed", async () => {
@@ -131,19 +133,100 @@ test("an aisb that cannot look at an entry alone refuses it when it is to allow 
   await expect(sandbox.check("a.test")).rejects.toMatchObject({ rpcCode: -32020 });
 });
 
-test("in a sandbox that is started again nothing is allowed or closed that was in the first one", async () => {
+const POLICY = { net: "allow", allow: ["evil.test", "llm.test"], gate: "g" };
+
+/** What was asked of the gate, in a session's order. */
+const asked = ({ server }: FakeSession) => server.requests.filter(({ method }) => method === "allow").map(({ params }) => params["entry"]);
+
+test("in a sandbox that is started again nothing is closed that was in the first one", async () => {
   const { sandbox, first } = made();
-  const policy = { net: "allow", allow: ["evil.test", "llm.test"], gate: "g" };
   sandbox.begin(false);
-  first.server.hello({ policy });
-  await sandbox.allow("more.test");
-  first.server.notify("denied", { host: "evil.test", port: 443, message: "closed", entry: null, closed: "evil.test" });
+  first.server.hello({ policy: POLICY }).notify("denied", { host: "evil.test", port: 443, message: "closed", entry: null, closed: "evil.test" });
   await turns();
-  expect([sandbox.open, [...sandbox.added]]).toEqual([["llm.test"], ["more.test"]]);
+  expect(sandbox.open).toEqual(["llm.test"]);
   first.server.notify("sandbox", { state: "restarting", reason: "killed" });
-  first.server.again({ run: "22222222", policy });
+  first.server.again({ run: "22222222", policy: POLICY });
   await turns();
-  expect([sandbox.open, [...sandbox.added]]).toEqual([["evil.test", "llm.test"], []]);
+  expect(sandbox.open).toEqual(["evil.test", "llm.test"]);
+});
+
+test.each(["container", "aisb"])("what the user has agreed to is allowed again, before anything else is done: %s", async (victim) => {
+  const { sandbox, first, second, again, states } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: POLICY });
+  await sandbox.allow("a.test");
+  await sandbox.allow("b.test:99");
+  first.server.notify("opened", { entries: ["a.test", "said-elsewhere.test", "b.test:99"] });
+  await turns();
+  const call = async () => sandbox.call("exec", { command: ["x"] });
+  if (victim === "container") first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  else first.die("ended by SIGKILL");
+  await turns();
+  const waiting = call();
+  const later = victim === "container" ? first : second;
+  const before = later.server.requests.length;
+  if (victim === "container") first.server.again({ run: "22222222", policy: POLICY });
+  else second.server.hello({ run: "22222222", policy: POLICY });
+  await waiting;
+  expect(later.server.requests.slice(before).map(({ method, params }) => [method, params["entry"]])).toEqual([
+    ["allow", "a.test"],
+    ["allow", "b.test:99"],
+    ["exec", undefined],
+  ]);
+  expect([...sandbox.added]).toEqual(["a.test", "b.test:99"]);
+  expect(again).toEqual([[["a.test", "b.test:99"], []]]);
+  expect(states).toEqual(["starting", "ready", "restarting", "ready"]);
+});
+
+test("nothing is allowed again that aisb does not say to hold, or that the user has taken back", async () => {
+  const { sandbox, first, again } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: POLICY });
+  for (const entry of ["untold.test", "taken-back.test", "closed.test", "refused.test"]) await sandbox.allow(entry);
+  const told = ["taken-back.test", "closed.test", "refused.test"];
+  first.server.notify("opened", { entries: told }).notify("opened", { entries: ["closed.test", "refused.test", "other.test"] });
+  first.server.notify("denied", { host: "closed.test", port: 443, message: "closed", entry: null, closed: "closed.test" });
+  await turns();
+  const before = asked(first).length;
+  first.server.handlers.set("allow", ({ id }, server) => server.refuse(id, -32020, "no"));
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  first.server.again({ run: "22222222", policy: POLICY });
+  await sandbox.ready();
+  expect(asked(first).slice(before)).toEqual(["refused.test"]);
+  expect([...sandbox.added]).toEqual([]);
+  expect(again).toEqual([[[], ["untold.test", "refused.test"]]]);
+});
+
+test("what was agreed to in one session is not allowed in the next", async () => {
+  const { sandbox, first, second } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: POLICY });
+  await sandbox.allow("a.test");
+  first.server.notify("opened", { entries: ["a.test"] });
+  await turns();
+  await sandbox.end();
+  sandbox.begin(false);
+  second.server.hello({ policy: POLICY });
+  await sandbox.ready();
+  expect([asked(second), [...sandbox.added]]).toEqual([[], []]);
+});
+
+test("a sandbox that dies while it is allowed something again is not taken for ready", async () => {
+  const { sandbox, first, again } = made();
+  sandbox.begin(false);
+  first.server.hello({ policy: POLICY });
+  await sandbox.allow("a.test");
+  first.server.notify("opened", { entries: ["a.test"] });
+  await turns();
+  first.server.handlers.set("allow", ({ id }, server) => {
+    server.notify("sandbox", { state: "dead", reason: "killed again" });
+    server.answer(id, { entries: ["a.test"], opened: ["a.test"] });
+  });
+  first.server.notify("sandbox", { state: "restarting", reason: "killed" });
+  first.server.again({ run: "22222222", policy: POLICY });
+  await expect(sandbox.ready()).rejects.toThrow("killed again");
+  await turns();
+  expect([sandbox.state, again]).toEqual(["dead", []]);
 });
 
 test("nothing is sent before hello; then what waited is carried out", async () => {

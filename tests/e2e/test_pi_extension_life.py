@@ -255,6 +255,32 @@ def test_the_policy_is_the_users_and_what_is_denied_is_told(lab: Lab) -> None:
     assert lab.sinks("request", sink="evil.test") == []
 
 
+@pytest.mark.parametrize("victim", ["container", "aisb"])
+def test_what_the_user_agreed_to_outlives_a_sandbox_that_died(lab: Lab, victim: str) -> None:
+    """Until the session ends, as was said; what `aisb deny` has closed since is not opened again."""
+    kill = {"container": "podman kill aisb-run-$RUN", "aisb": "kill -9 $(pgrep -P $PI_PID -f 'aisb serve')"}[victim]
+    both = ["bash", f"{CURL} http://cdn.test/; {CURL} http://evil.test/", False]
+    steps = [
+        ["prompt", "/sandbox-allow cdn.test"],
+        ["prompt", "/sandbox-allow evil.test"],
+        both,
+        ["shell", "aisb deny evil.test --run $RUN"],
+        both,
+        ["hear", "the user has closed it for this run"],
+        ["shell", kill],
+        ["hear", "allowed again, until this session ends: cdn.test"],
+        both,
+    ]
+
+    report = host_pi(lab, steps=steps, flags=["--sandbox-allow=allowed.test"])
+
+    found = [report["steps"][number]["output"].split() for number in (2, 4, 8)]
+    assert found == [["200", "200"], ["200", "403"], ["200", "403"]]
+    assert [text for text in report["said"] if "no longer allowed" in text or "allowed again" in text] == [
+        "allowed again, until this session ends: cdn.test"
+    ]
+
+
 def test_what_is_outside_is_named(lab: Lab) -> None:
     """MCP servers and tools of other extensions, at the start and in /sandbox-status; a taken name is blocked."""
     other = """
