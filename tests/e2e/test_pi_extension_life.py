@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -279,6 +280,21 @@ def test_what_the_user_agreed_to_outlives_a_sandbox_that_died(lab: Lab, victim: 
     assert [text for text in report["said"] if "no longer allowed" in text or "allowed again" in text] == [
         "allowed again, until this session ends: cdn.test"
     ]
+
+
+def test_what_print_mode_tells_is_on_stderr(lab: Lab) -> None:
+    """The status once it is there, and that there is no network; without a sandbox pi's exit code is 0 all the same."""
+    status = host_pi(lab, mode="print", prompt="/sandbox-status")
+    allow = host_pi(lab, mode="print", prompt="/sandbox-allow evil.test")
+    none = host_pi(lab, mode="print", prompt=f"CALLS {json.dumps([BASH])}", hidden=["podman"])
+
+    told = status["errors"].splitlines()
+    assert "aisb: sandbox: ready" in told
+    assert any(line.endswith(": no network; hosts are allowed by: pi --sandbox-allow HOST") for line in told)
+    assert "aisb: this session has no network, which stays so: " in allow["errors"]
+    assert "There is no sandbox, so nothing was run: " in none["out"]
+    assert "aisb: no sandbox, so nothing can be run: " in none["errors"]
+    assert [report["exit"] for report in (status, allow, none)] == [0, 0, 0]
 
 
 def test_what_is_outside_is_named(lab: Lab) -> None:
