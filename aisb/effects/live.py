@@ -90,8 +90,10 @@ def need_gate_of(session: Session, entries: Sequence[LiveEntry]) -> str:
             hint=f"end it, and start one: aisb --no-gate {flags}",
         )
     if not (gate := _gate_of(session)):
+        is_allowed = all(entry.allows for entry in entries)
         raise UsageError(
-            f"run {session.run} has no gate: it was started with another --net", hint=f"start one with: aisb {flags}"
+            f"run {session.run} has no gate: it was started with another --net",
+            hint=f"start one with: aisb {flags}" if is_allowed else f"end it: aisb stop {session.run}",
         )
     return gate
 
@@ -112,24 +114,6 @@ def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) ->
     if type(closed) is not int:
         raise Unavailable("the gate answers something else than was asked")
     return closed
-
-
-def need_gate_of(session: Session, entries: Sequence[LiveEntry]) -> str:
-    """The directory of its gate. Raises UsageError where nothing can be said to one, with what does it instead."""
-    gate = os.path.dirname(os.path.dirname(session.path))
-    if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
-        raise UsageError(
-            f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
-            hint=f"end it, and start one: aisb --no-gate {_flags(entries, '')}",
-        )
-    if os.path.basename(os.path.dirname(gate)) != "g":
-        raise UsageError(
-            f"run {session.run} has no gate: it was started with another --net",
-            hint=f"start one with: aisb {_flags(entries, '')}"
-            if all(entry.allows for entry in entries)
-            else f"end it: aisb stop {session.run}",
-        )
-    return gate
 
 
 def _flags(entries: Sequence[LiveEntry], refused: str) -> str:
