@@ -148,7 +148,7 @@ def test_a_cap_that_this_machine_cannot_keep_is_not_asked_of_podman(home: Path) 
     subprocess.run([sys.executable, "-c", REMEMBER, f"{home}/bin", "cgroupfs"], env=environ, check=True)
     known = aisb(home, *words, PATH=f"{home}/bin")
 
-    asked = [["--pids-limit" in line for line in lines if " run " in line] for _, lines, _ in (unknown, known)]
+    asked = [["--pids-limit" in line for line in lines if "podman run " in line] for _, lines, _ in (unknown, known)]
     assert (unknown[0], known[0], asked) == (0, 0, [[True], [False]])
 
 

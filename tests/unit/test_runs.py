@@ -132,7 +132,7 @@ def test_where_one_does_not_go_on_none_is_ended(
     with pytest.raises(UsageError) as caught:
         stop_verb(["5e", named, "1a"], project)
 
-    line = f"aisb stop 5e 1a2b3c4d 1a --project {project}"
+    line = f"aisb stop 5e 1a2b3c4d --project {project}"
     assert (caught.value.message, caught.value.hint) == (why, f"this project's run: {line}")
     assert [owner.poll() for owner in owned.values()] == [None, None]
 
