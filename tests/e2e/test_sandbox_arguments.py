@@ -188,7 +188,7 @@ aisb stop 00000001 2>&1; wait $!; echo "stopped $?"
 aisb ps; aisb stop 00000001 2>&1
 aisb clean 2>&1; find $XDG_RUNTIME_DIR/aisb -name 00000001
 sh ../d & begins
-pkill -KILL -f -x 'sh ../d'
+pkill -KILL -f -x 'sh ../d'; podman kill aisb-run-00000001 >/dev/null 2>&1
 while aisb ps --quiet | grep -q .; do sleep 0.1; done
 aisb clean | sed 's/ (.*//; s/freed .*/freed/; s,/.*/aisb/,.../,'
 find $XDG_RUNTIME_DIR/aisb -name 00000001
