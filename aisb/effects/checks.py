@@ -34,6 +34,7 @@ from aisb.effects.make_plan import SECCOMP_HINT
 from aisb.effects.pins import read_base_pin
 from aisb.effects.process import Finished
 from aisb.effects.situation import find_seccomp
+from aisb.effects.sources import user_layers
 from aisb.effects.state import make_private
 from aisb.errors import Unavailable, UsageError
 from aisb.render.doctor import ownership_argv, squid_argv
@@ -106,6 +107,11 @@ def _home(machine: Machine) -> Finding:
 
 def _runtime(machine: Machine) -> Finding:
     return _ok(f"{machine.directories.runtime}, yours alone")
+
+
+def _configuration(machine: Machine) -> Finding:
+    is_there = bool(user_layers(machine.directories))
+    return _ok("config.yaml can be read" if is_there else "no config.yaml: the defaults hold")
 
 
 def _podman(machine: Machine) -> Finding:
@@ -345,6 +351,7 @@ CHECKS = (
     Check("python", _imports),
     Check("home", _home),
     Check("runtime directory", _runtime),
+    Check("configuration", _configuration, ("home", "runtime directory")),
     Check("podman", _podman, ("user", "home", "runtime directory")),
     Check("podman's settings", _settings, ("podman",)),
     Check("storage", _storage, ("podman",)),

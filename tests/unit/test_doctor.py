@@ -144,6 +144,8 @@ class Fault(NamedTuple):
     plain: tuple[str, ...] = ()
     # With file capabilities.
     capable: tuple[str, ...] = ()
+    # In the user's own directory of settings.
+    settings: Mapping[str, str] = {}
 
 
 CONF = "/etc/containers/containers.conf"
@@ -173,6 +175,8 @@ FAULTS = [
     Fault("user", FAIL, "does not run as root", "as an ordinary user", uids=(1000, 0)),
     Fault("home", FAIL, "HOME /nowhere is not a directory", "log in as a user", environ={"HOME": "/nowhere"}),
     Fault("runtime directory", FAIL, "XDG_RUNTIME_DIR is not set", "export XDG", environ={"XDG_RUNTIME_DIR": ""}),
+    Fault("configuration", FAIL, "alow", "allow", settings={"config.yaml": "alow: [x.test]\n"}),
+    Fault("configuration", FAIL, "config.yml is not a file that aisb reads", "name it", settings={"config.yml": ""}),
     Fault("podman", FAIL, "podman was not found", "install podman uidmap", without=("podman",)),
     Fault("podman", FAIL, "podman 3.4 is too old", "4.3 or newer", Podman(version="podman version 3.4.4")),
     *(Fault("podman", FAIL, "clone: Permission denied", fix, RESTRICTED, files=files) for fix, files in CLOSED_BY),
@@ -310,6 +314,8 @@ FAULTS = [
 MAPPERS = ("newuidmap", "newgidmap")
 # What is not as on most machines, and no fault.
 WELL = [
+    Fault("configuration", OK, "config.yaml can be read", "", settings={"config.yaml": "allow: [x.test]\n"}),
+    Fault("configuration", OK, "the defaults hold", ""),
     Fault("id mappers", OK, "may map ids", "", plain=MAPPERS, capable=MAPPERS),
     Fault("home", OK, "", "", environ={"HOME": ""}),
     Fault("pause process", OK, "process 4711 (catatonit)", "", files={"RUN/libpod/tmp/pause.pid": "4711\n"}),
@@ -352,6 +358,8 @@ def machine(place: Place, fault: Fault) -> Machine:
     environ = {"HOME": str(home), "XDG_RUNTIME_DIR": str(run), "PATH": f"{tmp_path}/bin", **fault.environ}
     found = Machine(environ, fault.podman, f"{tmp_path}/root", f"{tmp_path}/bin", fault.uids)
     files = {**FILES, **fault.files}
+    for name, text in fault.settings.items():
+        write(f"{home}/.config/ai-sandbox/{name}", text)
     record = files.pop("PIN", None)
     if record:
         base = parse_base_image(DEFAULT_BASE)
