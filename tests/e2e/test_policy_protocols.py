@@ -20,6 +20,7 @@ TRUST = 'export SSL_CERT_FILE="$LAB_CA" GIT_SSL_CAINFO="$LAB_CA" NODE_EXTRA_CA_C
 # More than a server takes in one piece: git sends it without saying how long it is. Nothing makes it smaller. The way
 # through the gate is the same program on both hosts: one has the whole of it.
 LARGE_MB = {"debian13": 200, "debian12": 100}
+# Client and server end a stream of that length by an error of HTTP/2 now and then. No gate can: it is inside their TLS.
 ALL_OF_GIT = f"""
 set -e
 identity='-c user.name=x -c user.email=x@x.test'
@@ -29,7 +30,7 @@ head -c ${{LARGE_MB}}M /dev/urandom >large
 git config core.compression 0; git add -A; git $identity commit -qm one; git gc -q
 for site in {git_server.UNREAD} {git_server.OPENED}; do
     url=https://$site/whole.git
-    git push -q $url HEAD:main
+    git push -q $url HEAD:main || git push -q $url HEAD:main
     git clone -q $url ../again; cmp large ../again/large; echo the same
     echo $site >small; git add small; git $identity commit -qm two; git push -q $url HEAD:main
     git -C ../again pull -q; cat ../again/small
@@ -70,7 +71,7 @@ def test_git_clones_fetches_and_pushes(lab: Lab) -> None:
     assert [
         (item["site"], item["path"], item["protocol"], item["encoding"], item["status"])
         for item in requests
-        if item["bytes"] > LARGE_MB[lab.name] << 20
+        if item["bytes"] > LARGE_MB[lab.name] << 20 and item["status"] == 200
     ] == [
         (git_server.UNREAD, "/whole.git/git-receive-pack", "HTTP/2.0", "", 200),
         (git_server.OPENED, "/whole.git/git-receive-pack", "HTTP/1.1", "chunked", 200),
