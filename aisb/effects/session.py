@@ -118,9 +118,17 @@ def this_process() -> str:
 
 def living(runtime: str) -> list[Session]:
     """Every session whose aisb runs, with a gate or without one. Raises Unavailable where that cannot be read."""
-    parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
-    sessions = [session_at(parent, run) for parent in parents for run in _names(parent)]
+    sessions = [session_at(parent, run) for parent in _parents(runtime) for run in _names(parent)]
     return [session for session in sessions if not _is_left(session)]
+
+
+def _parents(runtime: str) -> list[str]:
+    """Where the directories of runs are: of those without a gate, and of each gate's."""
+    return [f"{runtime}/r", *_parents_of_gates(runtime)]
+
+
+def _parents_of_gates(runtime: str) -> list[str]:
+    return [f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g")]
 
 
 def _names(directory: str) -> list[str]:
@@ -150,8 +158,7 @@ def is_over(session: Session) -> bool:
 
 def sessions_of_gates(runtime: str) -> list[Session]:
     """Every session that has a gate, whether its aisb runs or not. Raises Unavailable where that cannot be read."""
-    parents = [f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g")]
-    return [session_at(parent, run) for parent in parents for run in _names(parent)]
+    return [session_at(parent, run) for parent in _parents_of_gates(runtime) for run in _names(parent)]
 
 
 def orphans(parent: str) -> list[Session]:
@@ -173,8 +180,7 @@ def orphans(parent: str) -> list[Session]:
 
 def every_orphan(runtime: str) -> list[Session]:
     """The orphans of all gates, and of no gate. Raises Unavailable where they cannot be read."""
-    parents = [f"{runtime}/r", *(f"{runtime}/g/{gate}/r" for gate in _names(f"{runtime}/g"))]
-    return [session for parent in parents for session in orphans(parent)]
+    return [session for parent in _parents(runtime) for session in orphans(parent)]
 
 
 def _is_left(session: Session) -> bool:
