@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import select
+import time
 
 from gate.launcher import NOT_EXECUTABLE, NOT_FOUND, find_command
 
@@ -31,9 +32,10 @@ _SET_CHILD_SUBREAPER = 36
 _STATUS, _ORDERS = 3, 4
 _FIRST_OTHER = 5
 _MOST_DESCRIPTORS = 65536
-_MOST_ROUNDS = 20
+# For what cannot be killed just now, in the midst of a system call that does not end.
+_MOST_SECONDS = 10.0
 _AGAIN_SECONDS = 0.05
-_AGAIN_MILLISECONDS = 50
+_LOOK_SECONDS = 0.002
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -159,13 +161,11 @@ class _Keeper:
                 _say(f"exit {code}" if code >= 0 else f"signal {-code}")
 
     def _end_all(self) -> None:
-        """
-        Kill the whole offspring. It is stopped first, until nobody is left who could begin another one.
-
-        What was killed leaves its own children to us: they are found in the next round.
-        """
-        while not self._reap():
-            kill_offspring()
+        """Kill the whole offspring, and take it in only then."""
+        while True:
+            end_offspring(os.getpid(), _MOST_SECONDS)
+            if self._reap():
+                return
             if select.select([self._woken], [], [], _AGAIN_SECONDS)[0]:
                 self._calm()
 
@@ -190,59 +190,82 @@ def end_with(life: int) -> None:
         us = os.pidfd_open(ours)
         poll.register(us, select.POLLIN)
         poll.register(life, select.POLLIN)
-        while us not in (ready := dict(poll.poll(_AGAIN_MILLISECONDS if life < 0 else None))):
-            if life in ready:
-                poll.unregister(life)
-                life = -1
-            # Again and again, until it has noticed that nobody is left.
-            kill_offspring(ours)
+        if us not in dict(poll.poll()):
+            end_all_of(ours, _MOST_SECONDS)
     finally:
         os._exit(0)
 
 
-def end_for(keeper: int) -> None:
-    """Kill what a keeper keeps, and then itself: it does not do so, because somebody has stopped it."""
-    for _ in range(_MOST_ROUNDS):
-        kill_offspring(keeper)
-        if not offspring(keeper):
-            break
-    _kill(keeper, _signal.SIGKILL)
+def end_all_of(process: int, seconds: float) -> None:
+    """
+    Kill all below a process that takes in its orphans, and then itself. It takes at most so many seconds.
+
+    It is stopped first: it would end with its command, and what was being forked would be somebody else's.
+    """
+    _kill(process, _signal.SIGSTOP)
+    end_offspring(process, seconds)
+    _kill(process, _signal.SIGKILL)
 
 
-def kill_offspring(above: int = 0) -> None:
-    """Kill all below that process but ourselves; stopped first, so that nobody begins another one meanwhile."""
-    stopped: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        found = set(offspring(above)) - stopped - {os.getpid()}
-        if not found:
-            break
-        for process in found:
-            _kill(process, _signal.SIGSTOP)
-        stopped |= found
-    for process in stopped:
-        _kill(process, _signal.SIGKILL)
+def end_offspring(above: int, seconds: float) -> None:
+    """
+    Kill all below that process but ourselves. It must not wait for its children meanwhile.
+
+    Each is stopped before any is killed, until nobody is left who could begin another one. A look takes no picture of
+    one moment: what forks and ends, over and over, may be missed by each, but leaves its dead, which fill the table of
+    processes until it can fork no more. What is being forked during a look is seen by the next. So two looks in a row
+    have to find nobody alive, and nobody new among the dead.
+    """
+    deadline = time.monotonic() + seconds
+    known: set[int] = set()
+    was_over = False
+    while time.monotonic() < deadline:
+        found = offspring(above)
+        found.pop(os.getpid(), None)
+        is_settled = found.keys() <= known
+        for process, lives in found.items():
+            if lives:
+                _kill(process, _signal.SIGKILL if is_settled else _signal.SIGSTOP)
+        is_over = is_settled and not any(found.values())
+        if is_over and was_over:
+            return
+        was_over = is_over
+        known |= found.keys()
+        if is_settled:
+            time.sleep(_LOOK_SECONDS)
+    for process in offspring(above):
+        if process != os.getpid():
+            _kill(process, _signal.SIGKILL)
 
 
-def offspring(above: int = 0) -> list[int]:
-    """Every process below that one, or below this one."""
+def offspring(above: int) -> dict[int, bool]:
+    """Every process below that one, and whether it is alive: the dead are there until somebody has waited for them."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (parent := _parent(name)):
-            children.setdefault(parent, []).append(int(name))
-    found = children.get(above or os.getpid(), [])
+    alive: dict[int, bool] = {}
+    for process in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        if there := _parent(process):
+            parent, alive[process] = there
+            children.setdefault(parent, []).append(process)
+    found = list(children.get(above, []))
     for process in found:
         found.extend(children.get(process, []))
-    return found
+    return {process: alive[process] for process in found}
 
 
-def _parent(process: str) -> int:
-    """Field 4 of /proc/PID/stat (proc_pid_stat(5)), after a name that may hold anything; 0 of one that has ended."""
+def _parent(process: int) -> tuple[int, bool] | None:
+    """
+    The parent of a process, and whether it is alive: fields 4, 3 and 20 of /proc/PID/stat (proc_pid_stat(5)).
+
+    None where it is there no more. What has ended in its first thread alone goes on in the others.
+    """
     try:
         with open(f"/proc/{process}/stat", "rb", buffering=0) as file:
-            state, parent = file.readall().rpartition(b")")[2].split()[:2]
-    except (OSError, ValueError):
-        return 0
-    return 0 if state in b"ZX" else int(parent)
+            # After a name that may hold anything.
+            fields = file.readall().rpartition(b")")[2].split()
+        state, parent, threads = fields[0], int(fields[1]), int(fields[17])
+    except (OSError, ValueError, IndexError):
+        return None
+    return parent, state not in b"ZX" or threads > 1
 
 
 def _kill(process: int, number: int) -> None:

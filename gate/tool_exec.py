@@ -7,7 +7,7 @@ import time
 from collections import deque
 from functools import partial
 
-from gate.keeper import KILL, RELEASE, Descriptors, end_for, keep
+from gate.keeper import KILL, RELEASE, Descriptors, end_all_of, keep
 from gate.loop import READ, WRITE
 from gate.tool_stream import Stream
 
@@ -170,7 +170,7 @@ class Execution:
         if self._orders < 0:
             return
         try:
-            end_for(self._keeper)
+            end_all_of(self._keeper, _PATIENCE_SECONDS)
         except OSError:
             # Too much is open just now to look for it.
             self._late = self._loop.after(_PATIENCE_SECONDS, self._end_in_its_place)

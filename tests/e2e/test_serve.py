@@ -195,7 +195,32 @@ os.close(ours); os.read(begun, 1); os.wait(); print("away", flush=True)
 if sys.argv[2] == "stay":
     time.sleep(1000)
 '''
-open("escape.py", "w").write(ESCAPE)
+HOP = '''
+import os, signal, time
+if os.fork():
+    signal.pause()
+os.setsid()
+print("away", flush=True)
+while True:
+    try:
+        if os.fork():
+            os._exit(0)
+    except OSError:
+        time.sleep(0.01)
+'''
+HEADLESS = '''
+import ctypes, os, signal, threading, time
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.001)
+    print("away", flush=True); time.sleep(1000)
+if os.fork():
+    signal.pause()
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).pthread_exit(None)
+'''
+for name, text in (("escape.py", ESCAPE), ("hop.py", HOP), ("headless.py", HEADLESS)):
+    open(name, "w").write(text)
 s = Session("--net", "none", "-q")
 def there(number):
     return s.sh(f"pgrep -f '[s]leep {nap(number)}' | wc -l").stdout.strip()
@@ -205,10 +230,22 @@ timed = s.call("exec", command=["python3", "escape.py", nap(7102), "stay"], time
 # A fork bomb of a kind: each of its processes begins others as fast as it can, up to a bound that dash has no word for.
 bomb = s.begin("exec", command=["bash", "-c", "ulimit -u 300 && echo away; f() { sleep " + nap(7103) + " & f & f & wait; }; f"])
 bomb.wait_for(b"away"); s.tell("cancel", id=bomb.number); s.wait(bomb)
+# Never there when it is looked at: one process ends as the next begins, or is dead but for a thread of it.
+def threads():
+    return s.sh("ls -d /proc/[0-9]*/task/* | wc -l").stdout
+hidden, few = [], threads()
+def is_as_before():
+    end = time.monotonic() + PATIENCE_SECONDS
+    while threads() != few and time.monotonic() < end:
+        time.sleep(0.1)
+    return threads() == few
+for name in ("hop.py", "headless.py"):
+    call = s.begin("exec", command=["python3", name]); call.wait_for(b"away")
+    s.tell("cancel", id=call.number); s.wait(call); hidden.append([call.result["ended"], is_as_before()])
 kept = s.call("exec", command=["python3", "escape.py", nap(7104), "go"])
 held = s.sh(f"sleep {nap(7105)} & echo begun")
 report(before=before, after=after, cancelled=cancelled.result["ended"], timed=[timed.result["ended"], there(7102)],
-       bomb=[bomb.result["ended"], there(7103)], kept=[kept.result["exitCode"], there(7104)],
+       bomb=[bomb.result["ended"], there(7103)], hidden=hidden, kept=[kept.result["exitCode"], there(7104)],
        held=[held.stdout, held.result["exitCode"], there(7105)],
        end=s.end(), gone=asleep(7101, 7102, 7103, 7104, 7105), left=left())
 """
@@ -220,5 +257,5 @@ def test_an_end_before_its_time_ends_all_that_a_command_began(lab: Lab) -> None:
 
     assert found == {
         "before": "1", "after": "0", "cancelled": "cancel", "timed": ["timeout", "0"], "bomb": ["cancel", "0"],
-        "kept": [0, "1"], "held": ["begun\n", 0, "1"], "end": 0, "gone": [], "left": [],
+        "hidden": [["cancel", True]] * 2, "kept": [0, "1"], "held": ["begun\n", 0, "1"], "end": 0, "gone": [], "left": [],
     }  # fmt: skip

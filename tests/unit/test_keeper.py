@@ -62,7 +62,36 @@ for number in range(3000):
     time.sleep(0.001)
 signal.pause()
 """
-COMMANDS = {"forked twice": DOUBLE_FORKED, "breeding": BREEDING}
+# Each forks the next and ends: whoever is seen is gone by the time that anything is done to it. As in a sandbox, whose
+# table of processes its dead fill, there is an end to it.
+HOPPING = """
+import os, signal, sys, time
+if os.fork():
+    signal.pause()
+os.setsid()
+os.write(int(sys.argv[1]), b".")
+for number in range(300):
+    if os.fork():
+        os._exit(0)
+signal.alarm(20)
+signal.pause()
+"""
+# Dead by the look of it: its first thread has ended, and another goes on.
+HEADLESS = """
+import ctypes, os, signal, sys, threading, time
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.001)
+    os.write(int(sys.argv[1]), b".")
+    time.sleep(20)
+    os._exit(0)
+if os.fork():
+    signal.pause()
+os.setsid()
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+COMMANDS = {"forked twice": DOUBLE_FORKED, "breeding": BREEDING, "hopping": HOPPING, "headless": HEADLESS}
 
 
 class Begun(NamedTuple):
