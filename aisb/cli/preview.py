@@ -14,6 +14,7 @@ from aisb.cli.run import (
     identity_of,
     job_of,
     mounts_of,
+    need_secrets_outside,
     question_of,
     target_of,
     wish_of,
@@ -39,6 +40,7 @@ from aisb.effects.run import (
     gate_plan_of,
     gate_view,
     home_argv,
+    need_sound_places,
     roots_to_guard,
     run_files,
     view_of,
@@ -115,10 +117,11 @@ def preview(split: Split, asked: Request) -> int:
         for line in along.lines if along else ():
             say(line)
         injections = (*request.wanted.injections, *(along.injections if along else ()))
+        secrets = _set_secrets(injections, variables, request.command)
         variables = {**variables, **(along.shown() if along else {}), **_stand_ins(injections)}
         unkept = unenforced(request.wanted.limits, host.cgroup_manager).names if host else ()
         job = job_of(request, rendered.plan(), where, place, "podman", network, variables, unkept)
-        job = job._replace(login=login, seeds=along.files if along else {})
+        job = job._replace(login=login, secrets=secrets, seeds=along.files if along else {})
         environment = command_environment_of(rendered.plan(), variables, request.wanted.harness)
         shown = Shown(
             variables=_variables(request, environment, along.shown() if along else {}, injections),
@@ -159,7 +162,9 @@ def say_if_refused(policy: Policy) -> None:
 def files_of(request: Request, sources: Sources, project: str, where: Directories, policy: Policy) -> Files:
     """What a run would mount, protect and mask, and which variables its pi would take a token from."""
     places = mounts_of(request, sources, project, where)
-    shield = _shield(roots_to_guard(project, target_of(request, project), wishes_of(request, places), places))
+    target = target_of(request, project)
+    shield = _shield(roots_to_guard(project, target, wishes_of(request, places), places))
+    need_sound_places(places, shield, project, target, policy_directory=bool(sources.policy_directory))
     masked = {mask.source for mask in shield.masks if mask.shown}
     kept = {cover.source for cover in shield.covers if cover.read_only}
     kept |= {f"{project}/{PROJECT_DIRECTORY}"} if sources.policy_directory else set()
@@ -225,6 +230,20 @@ def _stand_ins(injections: Sequence[Injected]) -> dict[bytes, bytes]:
     return {**git_variables(injections), **made}
 
 
+def _set_secrets(injections: Sequence[Injected], variables: Mapping[bytes, bytes], command: Sequence[str]) -> bytes:
+    """
+    What a gate would be handed, as far as it is set here: the lines take it from the shell that they are pasted in.
+
+    It is never printed. Raises UsageError for what a run refuses: a value that stands inside as well.
+    """
+    there = [item for item in injections if (name := os.fsencode(item.variable)) in variables or name in os.environb]
+    if not there:
+        return b""
+    from aisb.effects.inject import prepare
+
+    return prepare(there, variables, os.environb, command).secrets
+
+
 def _placeholder(item: Injected) -> str:
     return f"placeholder-of-{item.variable}"
 
@@ -244,6 +263,9 @@ def _dry_run(job: Job, plan: Plan, shown: Shown, told: ShownGate) -> list[str]:
     directory = f"{runtime}/g/{gate_plan.short}"
     session = Session(_RUN, f"{directory}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
     shield = _shield(writable_roots(job))
+    has_policy = bool(job.policy_directory)
+    need_sound_places(job.places, shield, job.project, job.target, policy_directory=has_policy)
+    need_secrets_outside(job, shield)
     labels = (("aisb.role", "sandbox"), ("aisb.run", _RUN))
     run = shown._replace(
         session=session.path,

@@ -257,7 +257,7 @@ def _run(
 
     def on_ready(gate: Gate | None, shield: Shield) -> None:
         clock.mark("gate")
-        _need_secrets_outside(job, shield)
+        need_secrets_outside(job, shield)
         if hooks.service:
             hooks.service.describe(hello_of(job, plan, gate, shield))
         _say_start(job, named, plan, gate, quiet=request.has("quiet"))
@@ -298,7 +298,7 @@ def _once_more(
         service.has_ended()
 
 
-def _need_secrets_outside(job: Job, shield: Shield) -> None:
+def need_secrets_outside(job: Job, shield: Shield) -> None:
     """Raises UsageError where what the gate is to put in is inside, or lies in what is mounted."""
     if job.secrets:
         from aisb.effects.inject import refuse_in_mounts, refuse_inside

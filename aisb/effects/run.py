@@ -263,21 +263,28 @@ def _guarded(job: Job, gate: Gate | None, runner: Runner) -> Iterator[Guard]:
     swept = sweep(_parent(job, gate), job, gate, runner)
     patience = _LET_GO_SECONDS if swept else 0
     with guarded(writable_roots(job), job.directories.state, patience) as guard:
-        _check_places(job, guard.shield)
+        has_policy = bool(job.policy_directory)
+        need_sound_places(job.places, guard.shield, job.project, job.target, policy_directory=has_policy)
         yield guard
 
 
-def _check_places(job: Job, shield: Shield) -> None:
-    """Raise UsageError where a mount is another way to what is protected or masked, or lies on it."""
-    if not job.places:
+def need_sound_places(
+    places: Sequence[Placed], shield: Shield, project: str, target: str, *, policy_directory: bool
+) -> None:
+    """
+    Raise UsageError where a mount is another way to what is protected or masked, or lies on it.
+
+    `policy_directory`: the project, which is at `target`, has a `.ai-sandbox`.
+    """
+    if not places:
         return
     from aisb.effects.mounts import need_no_bypass, need_own_targets
 
-    source = f"{job.project}/{PROJECT_DIRECTORY}"
-    policy = Cover(source, policy_target(job.target), DIRECTORY, read_only=True, identity="")
-    kept = [*([policy] if job.policy_directory else []), *(cover for cover in shield.covers if cover.read_only)]
-    need_no_bypass(job.places, kept, [mask for mask in shield.masks if mask.shown])
-    need_own_targets(job.places, [cover.target for cover in (*shield.covers, *shield.masks) if cover.read_only])
+    source = f"{project}/{PROJECT_DIRECTORY}"
+    policy = Cover(source, policy_target(target), DIRECTORY, read_only=True, identity="")
+    kept = [*([policy] if policy_directory else []), *(cover for cover in shield.covers if cover.read_only)]
+    need_no_bypass(places, kept, [mask for mask in shield.masks if mask.shown])
+    need_own_targets(places, [cover.target for cover in (*shield.covers, *shield.masks) if cover.read_only])
 
 
 def _parent(job: Job, gate: Gate | None) -> str:

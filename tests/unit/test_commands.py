@@ -94,7 +94,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     ):
         (home / directory).mkdir(parents=True)
     files = {
-        "token": "sk-a-token-of-ours-0123\n",
+        "token": "sk-another-token-0123\n",
         ".ssh/known_hosts": "",
         "company.pem": CERTIFICATE,
         ".pi/agent/models.json": MODELS,

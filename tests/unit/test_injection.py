@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aisb.cli.main import VERBS
 from aisb.cli.request import read_request
-from aisb.cli.run import _need_secrets_outside
+from aisb.cli.run import need_secrets_outside
 from aisb.cli.splitter import split
 from aisb.domain.check import check, parse_target
 from aisb.domain.http_request import HttpRequest, honest_request
@@ -343,7 +343,7 @@ def test_a_value_that_the_hosts_pi_has_under_another_name_is_refused(
     refused = ""
 
     try:
-        _need_secrets_outside(job, Shield())
+        need_secrets_outside(job, Shield())
     except UsageError as error:
         refused = error.message
 
