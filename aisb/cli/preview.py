@@ -17,6 +17,7 @@ from aisb.cli.run import (
     need_secrets_outside,
     question_of,
     target_of,
+    unkept_limits,
     wish_of,
     wishes_of,
     with_injections,
@@ -32,7 +33,7 @@ from aisb.domain.project import EPHEMERAL_HOME
 from aisb.domain.trust import PROJECT_DIRECTORY
 from aisb.domain.upstream import parse_upstream
 from aisb.domain.variables import values_of
-from aisb.effects.cgroups import unenforced
+from aisb.effects.cgroups import Unenforced
 from aisb.effects.guard import joined
 from aisb.effects.host import known_host
 from aisb.effects.make_plan import preview_of
@@ -119,8 +120,9 @@ def preview(split: Split, asked: Request) -> int:
         injections = (*request.wanted.injections, *(along.injections if along else ()))
         secrets = _set_secrets(injections, variables, request.command)
         variables = {**variables, **(along.shown() if along else {}), **_stand_ins(injections)}
-        unkept = unenforced(request.wanted.limits, host.cgroup_manager).names if host else ()
-        job = job_of(request, rendered.plan(), where, place, "podman", network, variables, unkept)
+        # Of a machine of which nothing is known yet, none is known that it cannot keep.
+        unkept = unkept_limits(request, host) if host else Unenforced()
+        job = job_of(request, rendered.plan(), where, place, "podman", network, variables, unkept.names)
         job = job._replace(login=login, secrets=secrets, seeds=along.files if along else {})
         environment = command_environment_of(rendered.plan(), variables, request.wanted.harness)
         shown = Shown(
@@ -128,6 +130,7 @@ def preview(split: Split, asked: Request) -> int:
             read=sources.names,
             settings=tuple(settings_in_force(request)),
             unready=tuple(_unready(rendered.plan())),
+            unkept=unkept.sentence() if unkept.names else "",
             undone=tuple(_undone(request)),
         )
         told = ShownGate("", (), "", _RUN, login=request.wanted.proxy_auth, secrets=_secrets(request, injections))

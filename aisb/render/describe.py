@@ -66,7 +66,8 @@ class Shown(NamedTuple):
     A run as it is shown. `variables` are the command's: of one whose value is private it is the name in the shell
     that the lines are pasted in, of the others the value. `home` makes the home's volume, () for one that goes.
 
-    `read` are the files that say something of the run, `settings` what is in force, each with where it was written.
+    `read` are the files that say something of the run, `settings` what is in force, each with where it was written, and
+    `unkept` which caps are not, and why, "" where all are.
 
     `unready` is what the files lack that a run finds out when it starts, `undone` what aisb itself does in a run.
     """
@@ -79,6 +80,7 @@ class Shown(NamedTuple):
     publish: tuple[Published, ...] = ()
     read: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    unkept: str = ""
     unready: tuple[str, ...] = ()
     undone: tuple[str, ...] = ()
 
@@ -118,6 +120,7 @@ def dry_run_lines(run: Shown, gate: ShownGate | None = None) -> list[str]:
     return [
         *(f"# read: {printable(name)}" for name in run.read),
         *(f"# in force: {printable(text)}" for text in run.settings),
+        *([f"# but {run.unkept}"] if run.unkept else []),
         "# ... and what adds up (entries, variables, mounts), each with where it was written: --print-policy",
         "(",
         "set -e",

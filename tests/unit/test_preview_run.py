@@ -149,6 +149,22 @@ def test_a_secret_that_a_run_refuses_to_inject_is_refused_when_the_run_is_shown(
     assert run.errors.splitlines()[-1] == shown.errors.splitlines()[-1]
 
 
+def test_a_cap_that_is_not_kept_is_not_shown_as_one_that_is(world: World) -> None:
+    """With what a start says of it; who will not run without it is refused as by a run."""
+    words = ("--net", "none", "--no-pi-config", "--memory", "1g", "--cpus", "0", "--pids-limit", "0", "--", "true")
+    run = world.run(*words, manager="cgroupfs")
+    shown = world.preview("--dry-run", *words, manager="cgroupfs")
+    strict = [do("--require-limits", *words, manager="cgroupfs") for do in (world.run, world.preview_of_run)]
+
+    (said,) = (line.removeprefix("aisb: note: ") for line in run.errors.splitlines() if "no cap" in line)
+    assert [line for line in shown.lines if "no cap" in line or "--memory" in line] == [
+        "# in force: memory 1g (--memory)",
+        f"# but {said}",
+    ]
+    assert [(seen.code, seen.lines, seen.errors) for seen in strict] == 2 * [(77, [], strict[0].errors)]
+    assert "refused to run without its limits" in strict[0].errors
+
+
 def of_files(shown: dict[str, str]) -> dict[str, object]:
     """What a printed policy says of files."""
     numbers = [key.split(".")[1] for key in shown if key.startswith("protect.") and key.endswith(".how")]
