@@ -35,6 +35,7 @@ from aisb.domain.upstream import parse_upstream
 from aisb.domain.variables import values_of
 from aisb.effects.cgroups import Unenforced
 from aisb.effects.guard import joined
+from aisb.effects.home_lock import below_home
 from aisb.effects.host import known_host
 from aisb.effects.make_plan import preview_of
 from aisb.effects.run import (
@@ -131,7 +132,7 @@ def preview(split: Split, asked: Request) -> int:
             settings=tuple(settings_in_force(request)),
             unready=tuple(_unready(rendered.plan())),
             unkept=unkept.sentence() if unkept.names else "",
-            undone=tuple(_undone(request)),
+            undone=tuple(_undone(request, job, rendered.plan())),
         )
         told = ShownGate("", (), "", _RUN, login=request.wanted.proxy_auth, secrets=_secrets(request, injections))
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown, told)]
@@ -215,8 +216,16 @@ def _unready(plan: Plan) -> Iterator[str]:
         yield "sandbox.nft. Here none is looked up, so these lines reach no name: only addresses that are entries"
 
 
-def _undone(request: Request) -> Iterator[str]:
+def _undone(request: Request, job: Job, plan: Plan) -> Iterator[str]:
     """What aisb itself does of what was asked for, and a shell does not."""
+    for port in plan.host_ports:
+        yield f"host:{port} is aisb's own doing: a run has a process that leads there, and these lines have none"
+    inside = job.target if job.project else ""
+    places = below_home(job.places, inside) if job.home_volume != EPHEMERAL_HOME else []
+    if places:
+        named = ", ".join(f"~/{path}" for path, _ in places)
+        yield f"the place of {named} is aisb's own doing: a run makes it in the home, as yours, and follows no link;"
+        yield "of these lines podman makes it, as root's for ever, and follows where an agent has made it lead"
     if request.timeout_seconds:
         yield f"--timeout is aisb's own doing: these lines wait for the command's end, not {request.timeout_seconds} s"
     if request.has("detach"):

@@ -165,6 +165,23 @@ def test_a_cap_that_is_not_kept_is_not_shown_as_one_that_is(world: World) -> Non
     assert "refused to run without its limits" in strict[0].errors
 
 
+def test_a_dry_run_says_which_way_in_a_run_alone_has(world: World) -> None:
+    """A port of the host, and the place of a mount in a home that stays: its links are an agent's."""
+    words = ("--no-pi-config", "--allow", "host:8080", "--mount", "../ro:/home/sandbox/ro", "--dry-run")
+    # Who has run it once trusts the project.
+    world.run("--net", "none", "--", "true")
+    lines = world.preview(*words, "--", "true").lines
+    gone = world.preview(*words, "--ephemeral-home", "--", "true").lines
+
+    of_the_port = ["# host:8080 is aisb's own doing: a run has a process that leads there, and these lines have none"]
+    of_the_home = [
+        "# the place of ~/ro is aisb's own doing: a run makes it in the home, as yours, and follows no link;",
+        "# of these lines podman makes it, as root's for ever, and follows where an agent has made it lead",
+    ]
+    own = [[line for line in found if "own doing" in line or "podman makes it" in line] for found in (lines, gone)]
+    assert own == [of_the_port + of_the_home, of_the_port]
+
+
 def of_files(shown: dict[str, str]) -> dict[str, object]:
     """What a printed policy says of files."""
     numbers = [key.split(".")[1] for key in shown if key.startswith("protect.") and key.endswith(".how")]
