@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aisb.cli.output import answer, say
@@ -38,6 +39,7 @@ from aisb.effects.guard import joined
 from aisb.effects.home_lock import below_home
 from aisb.effects.host import known_host
 from aisb.effects.make_plan import preview_of
+from aisb.effects.placeholders import seen_before
 from aisb.effects.run import (
     gate_plan_of,
     gate_view,
@@ -167,7 +169,7 @@ def files_of(request: Request, sources: Sources, project: str, where: Directorie
     """What a run would mount, protect and mask, and which variables its pi would take a token from."""
     places = mounts_of(request, sources, project, where)
     target = target_of(request, project)
-    shield = _shield(roots_to_guard(project, target, wishes_of(request, places), places))
+    shield = _shield(roots_to_guard(project, target, wishes_of(request, places), places), where.state)
     need_sound_places(places, shield, project, target, policy_directory=bool(sources.policy_directory))
     masked = {mask.source for mask in shield.masks if mask.shown}
     kept = {cover.source for cover in shield.covers if cover.read_only}
@@ -190,12 +192,12 @@ def _tokens(request: Request, project: str, policy: Policy) -> tuple[tuple[str, 
     return tokens_of(request, found, policy)
 
 
-def _shield(roots: Iterable[Root]) -> Shield:
-    """What a run would protect, with nothing made for it."""
+def _shield(roots: Iterable[Root], state: str) -> Shield:
+    """What a run would protect, with nothing made for it and nothing written down."""
     shields = []
     for root in roots:
         with Tree(root.source) as tree:
-            shields.append(look(tree, root.target, root.wishes, None))
+            shields.append(look(tree, root.target, root.wishes, None, partial(seen_before, state, root.source)))
     return joined(shields)
 
 
@@ -274,7 +276,7 @@ def _dry_run(job: Job, plan: Plan, shown: Shown, told: ShownGate) -> list[str]:
     gate_plan = gate_plan_of(job, plan, _RUN)
     directory = f"{runtime}/g/{gate_plan.short}"
     session = Session(_RUN, f"{directory}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
-    shield = _shield(writable_roots(job))
+    shield = _shield(writable_roots(job), job.directories.state)
     has_policy = bool(job.policy_directory)
     need_sound_places(job.places, shield, job.project, job.target, policy_directory=has_policy)
     need_secrets_outside(job, shield)

@@ -69,7 +69,7 @@ class Claim:
         before = _lists(read_if_there(path))
         if not before and not any(found.values()):
             return found
-        together = {key: _remembered(paths, before.get(key, []), is_there) for key, paths in found.items()}
+        together = _together(found, before, is_there)
         if together == before:
             # The one that was of use last is forgotten last.
             os.utime(path)
@@ -126,6 +126,13 @@ class Claim:
         return _made(read_if_there(f"{self._record}.json"))[1]
 
 
+def seen_before(
+    state: str, project: str, found: dict[str, list[str]], is_there: Callable[[str], bool]
+) -> dict[str, list[str]]:
+    """The same as a claim's, for a preview: nothing is written down."""
+    return _together(found, _lists(read_if_there(f"{state}/made/{_key(project)}.seen")), is_there)
+
+
 def remove_left_over(state: str, patience: float = 0) -> None:
     """Remove what runs of any project have left that were killed together with all that looks after them."""
     directory = f"{state}/made"
@@ -142,6 +149,12 @@ def _directory(path: str) -> int | None:
         return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
+
+
+def _together(
+    found: dict[str, list[str]], before: dict[str, list[str]], is_there: Callable[[str], bool]
+) -> dict[str, list[str]]:
+    return {key: _remembered(paths, before.get(key, []), is_there) for key, paths in found.items()}
 
 
 def _remembered(found: list[str], before: list[str], is_there: Callable[[str], bool]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from aisb.domain.masks import is_exact, is_key, is_masked
 from aisb.domain.printing import printable, shell_word
@@ -30,10 +30,13 @@ from aisb.errors import Unprotected
 from aisb.render.argv import GIT_CONFIG, PROJECT_TARGET, nothing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from aisb.domain.layers import Setting
     from aisb.effects.placeholders import Claim
+
+# What was found, by its kind, and whether a path is there: with what earlier runs had found.
+Earlier: TypeAlias = "Callable[[dict[str, list[str]], Callable[[str], bool]], dict[str, list[str]]]"
 
 _MOST_FILES = 300
 # There both names are one entry to the kernel, and what is mounted over it is over both.
@@ -90,13 +93,15 @@ class Wishes(NamedTuple):
     has_config: bool = False
 
 
-def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None) -> Shield:
+def look(tree: Tree, target: str, wishes: Wishes, claim: Claim | None, earlier: Earlier | None = None) -> Shield:
     """
     The shield of a project that is mounted at `target`. Missing directories are made in the name of `claim`.
 
-    Without one nothing is made: the shield is that of a run which would make them all.
+    Without one nothing is made: the shield is that of a run which would make them all; `earlier` tells what runs before
+    had found.
     """
-    seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), claim)
+    earlier = claim.seen_before if claim else earlier
+    seen = NOTHING_SEEN if wishes.work_tree else _with_earlier(tree, survey(tree), earlier)
     protected = wanted(tree, wishes, seen)
     _refuse_links(tree, target, protected)
     _refuse_closed(tree, (above for item in protected for above in parents_of(item.path)))
@@ -147,12 +152,12 @@ def _in_vain(tree: Tree, wishes: Wishes, seen: Survey) -> Iterator[str]:
             yield place.path
 
 
-def _with_earlier(tree: Tree, seen: Survey, claim: Claim | None) -> Survey:
+def _with_earlier(tree: Tree, seen: Survey, earlier: Earlier | None) -> Survey:
     """What was found now, and what of earlier runs' findings is there still."""
     found = {"repositories": seen.repositories, "secrets": seen.secrets, "keys": seen.keys}
-    if claim is None:
+    if earlier is None:
         return seen
-    together = claim.seen_before(
+    together = earlier(
         {key: list(paths) for key, paths in found.items()},
         lambda path: tree.status(path) is not None or any(is_closed(tree.status(way)) for way in parents_of(path)),
     )

@@ -182,6 +182,31 @@ def test_a_dry_run_says_which_way_in_a_run_alone_has(world: World) -> None:
     assert own == [of_the_port + of_the_home, of_the_port]
 
 
+def test_what_earlier_runs_had_found_is_shown_as_masked(world: World) -> None:
+    """As a run masks it, though an agent hid it in a crowd; that is looked at, and nothing is written down."""
+    words = ("--net", "none", "--no-pi-config", "--", "true")
+    project = world.home / "p"
+    world.run(*words)
+    (project / "a").mkdir()
+    for number in range(6000):
+        (project / "a" / f"{number}").touch()
+
+    shown = dict(line.split("=", 1) for line in world.preview("--print-policy", *words).lines)
+    printed = world.preview("--dry-run", *words)
+    run = world.run(*words)
+
+    assert str(project / "sub/.env.local") in run_masks(run, world.home)
+    assert of_files(shown) == files_of(run, world.home)
+    assert [plain(call) for call in world.paste(printed.lines).calls[-1:]] == [plain(call) for call in run.calls[-1:]]
+
+
+def run_masks(run: Seen, home: Path) -> list[str]:
+    """What reads as nothing in a run."""
+    found = files_of(run, home)["masked"]
+    assert isinstance(found, list)
+    return found
+
+
 def of_files(shown: dict[str, str]) -> dict[str, object]:
     """What a printed policy says of files."""
     numbers = [key.split(".")[1] for key in shown if key.startswith("protect.") and key.endswith(".how")]
