@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.domain.inject_flag import Injected
 from aisb.domain.layers import Setting
+from aisb.domain.limits import Limit
 from aisb.domain.policy import Policy, parse_allow
-from aisb.render.explain import Files, policy_lines
+from aisb.domain.publish import Published
+from aisb.render.explain import Files, policy_lines, policy_notes, policy_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +49,44 @@ def test_the_printed_policy_names_what_of_the_host_is_inside(golden: Callable[[s
     )
 
     golden("policy/files", policy_lines(policy_of(net="none"), files))
+
+
+def test_the_printed_policy_says_what_else_was_asked_for() -> None:
+    """Each of what a policy can hold besides, beside what it says without; what is written nowhere has no line."""
+    plain = policy_of("a.test")
+    more = replace(
+        plain,
+        home_volume="",
+        limits=(Limit("memory", "2g", "--memory"),),
+        injections=(Injected("TOKEN", "a.test", "X-Key", "--inject"),),
+        proxy="http://proxy.test:3128",
+        proxy_auth="LOGIN",
+        learn=True,
+        publish=(Published(8080, 80),),
+        notes=("a note",),
+        origins={**plain.origins, "proxy": "~/.config/ai-sandbox/config.yaml:3"},
+    )
+    without, found = policy_pairs(plain), policy_pairs(more)
+
+    assert {key: value for key, value in found.items() if without.get(key) != value} == {
+        "home": "gone after the run",
+        "inject.0": "TOKEN@a.test:X-Key",
+        "inject.0.origin": "--inject",
+        "learn": "everything public, ports 80 and 443",
+        "limit.0": "memory 2g",
+        "limit.0.origin": "--memory",
+        "proxy": "http://proxy.test:3128",
+        "proxy.origin": "~/.config/ai-sandbox/config.yaml:3",
+        "proxy_auth": "LOGIN",
+        "publish.0": "127.0.0.1:8080:80",
+        "publish.0.origin": "--publish",
+    }
+    assert policy_notes(more) == (
+        "a note",
+        "everything goes through the proxy http://proxy.test:3128, nothing past it; it resolves the names: which addresses"
+        " are reached, private ones too, is its matter",
+        "TOKEN stays out of the sandbox: the gate puts it into X-Key of requests to a.test, whose TLS it opens",
+    )
 
 
 @pytest.mark.parametrize(
