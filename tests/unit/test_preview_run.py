@@ -139,7 +139,7 @@ def test_a_mount_that_a_run_refuses_is_refused_when_it_is_shown(
 def test_a_secret_that_a_run_refuses_to_inject_is_refused_when_the_run_is_shown(
     world: World, words: tuple[str, ...]
 ) -> None:
-    """It would be inside as well, of a line that was pasted. One that is not set here is no matter: the shell has it."""
+    """It would be inside as well, of a line that was pasted."""
     (world.home / "v.env").write_text("FILED=hunter2-hunter2\n")
     words = ("--no-pi-config", "--allow", "a.test", "--env", "T=@AI_API_TOKEN", "--inject", "T@a.test", *words)
     run = world.run(*words, "--", "true", **VALUES, SHORT="x")
@@ -147,6 +147,16 @@ def test_a_secret_that_a_run_refuses_to_inject_is_refused_when_the_run_is_shown(
 
     assert (run.code, shown.code, shown.lines) == (2, 2, [])
     assert run.errors.splitlines()[-1] == shown.errors.splitlines()[-1]
+
+
+def test_a_secret_that_is_not_set_yet_changes_nothing_of_what_is_printed(world: World) -> None:
+    """The shell that the lines are pasted in has it."""
+    words = ("--dry-run", "--no-pi-config", "--allow", "a.test", "--inject", "T@a.test", "--", "true")
+    # Who has run it once trusts the project.
+    world.run("--net", "none", "--", "true")
+    unset, is_set = world.preview(*words), world.preview(*words, T="hunter2-hunter2")
+
+    assert (unset.code, is_set.code, unset.lines) == (0, 0, is_set.lines)
 
 
 def test_a_cap_that_is_not_kept_is_not_shown_as_one_that_is(world: World) -> None:
@@ -260,6 +270,7 @@ def tokens_of(run: Seen) -> dict[str, str]:
 
 
 def plain(call: Call) -> Call:
-    """The same, less what either has for itself."""
+    """The same, less what either has for itself; whose a gate is stands in it, and whose a run is differs."""
     own = OF_A_RUN | OF_A_SHELL | OF_BOTH
-    return call._replace(tree={path: what for path, what in call.tree.items() if Path(path).name not in own})
+    names = {path: "owner of a gate" if path.endswith("KEY/owner") else Path(path).name for path in call.tree}
+    return call._replace(tree={path: what for path, what in call.tree.items() if names[path] not in own})
