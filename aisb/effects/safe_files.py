@@ -262,6 +262,9 @@ def _read(descriptor: int, shown: str, *, own: bool = False, private: bool = Fal
             )
         with open(descriptor, "rb", closefd=False) as file:
             return source_file(shown, _capped(file.read(LARGEST_FILE + 1), shown))
+    except OSError as error:
+        # It could be opened: a disk that fails, a file that its server has lost, a file of /proc.
+        raise _refused(shown, error.strerror or "it cannot be read") from error
     finally:
         os.close(descriptor)
 

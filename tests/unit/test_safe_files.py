@@ -188,6 +188,14 @@ def test_a_file_elsewhere_may_be_a_link_but_not_a_pipe(project: Path) -> None:
             read_outside(str(path), "x")
 
 
+def test_a_file_that_opens_and_cannot_be_read_is_refused_by_its_name() -> None:
+    """As on a failing disk; nothing is mapped at the start of a process's memory."""
+    with pytest.raises(UsageError) as caught:
+        read_outside("/proc/self/mem", "x")
+
+    assert (caught.value.message, caught.value.hint) == ("x cannot be read: Input/output error", HINT)
+
+
 def test_a_file_that_was_named_and_is_not_there_was_named_wrongly(project: Path) -> None:
     for read in (lambda: read_in_project(str(project), "none"), lambda: read_outside(str(project / "none"), "none")):
         with pytest.raises(UsageError) as caught:
