@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from aisb.cli.configured import need_configuration
 from aisb.cli.output import answer, colour
 from aisb.domain.answers import answer_text
 from aisb.domain.attempts import has_failed, with_attempts
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def doctor_verb(*, json_wanted: bool, strict: bool, deep: bool) -> int:
     """Look at everything, with `deep` try everything too where a run would not be refused; print it: 0 or 69."""
-    machine = Machine(os.environ, SystemRunner())
+    machine = Machine(os.environ, SystemRunner(), need_configuration)
     findings = examine(machine)
     results = _tried(machine) if deep and verdict(findings) != FAIL else []
     if json_wanted:

@@ -34,7 +34,6 @@ from aisb.effects.make_plan import SECCOMP_HINT
 from aisb.effects.pins import read_base_pin
 from aisb.effects.process import Finished
 from aisb.effects.situation import find_seccomp
-from aisb.effects.sources import user_layers
 from aisb.effects.state import make_private
 from aisb.errors import Unavailable, UsageError
 from aisb.render.doctor import ownership_argv, squid_argv
@@ -110,8 +109,8 @@ def _runtime(machine: Machine) -> Finding:
 
 
 def _configuration(machine: Machine) -> Finding:
-    is_there = bool(user_layers(machine.directories))
-    return _ok("config.yaml can be read" if is_there else "no config.yaml: the defaults hold")
+    is_there = machine.configured(machine.environ)
+    return _ok("config.yaml says what a run can do" if is_there else "no config.yaml: the defaults hold")
 
 
 def _podman(machine: Machine) -> Finding:

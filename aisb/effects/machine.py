@@ -14,7 +14,7 @@ from aisb.effects.state import directories, read_if_there
 from aisb.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aisb.effects.host import Host
     from aisb.effects.process import Finished, Runner
@@ -24,18 +24,24 @@ _SECONDS = 30.0
 
 
 class Machine:
-    """Facts. Each raises Unavailable, with what is to be done, where it is not to be had."""
+    """
+    Facts. Each raises Unavailable, with what is to be done, where it is not to be had.
+
+    `configured` says whether these variables lead to a configuration file, and raises where a run would refuse it.
+    """
 
     def __init__(
         self,
         environ: Mapping[str, str],
         runner: Runner,
+        configured: Callable[[Mapping[str, str]], bool],
         root: str = "",
         search_path: str = SAFE_PATH,
         uids: tuple[int, ...] = (),
     ) -> None:
         self.environ = environ
         self.runner = runner
+        self.configured = configured
         # What stands before /proc, /sys, /etc and /usr/share: a test has its own.
         self.root = root
         self.search_path = search_path

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aisb.cli.configured import need_configuration
 from aisb.cli.deep import _request as request_of
 from aisb.cli.doctor import doctor_verb
 from aisb.domain.answers import answer_text
@@ -434,7 +435,7 @@ def test_nothing_of_the_users_is_in_the_run_but_what_its_image_is_made_of(
         "AISB_HARNESS": "claude",
     }
 
-    request = request_of(Machine(environ, SystemRunner()), place)
+    request = request_of(Machine(environ, SystemRunner(), need_configuration), place)
 
     wanted = request.wanted
     assert [item.value for item in wanted.allow] == ["exact:doctor.invalid"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from aisb.cli.configured import need_configuration
 from aisb.domain.base_image import DEFAULT_BASE, parse_base_image
 from aisb.domain.doctor import FAIL, OK, WARN, Finding, as_json, exit_code
 from aisb.domain.images import PinnedBase
@@ -170,7 +171,28 @@ CLOSED_BY = [
         ),
     )
 ]
+# What config.yaml says wrong, what is said of it, and what mends it.
+VALUES = (
+    ("allow: ['x y']", "'x y': this is not a host name", "write: example.com"),
+    ("allow: ['@nope']", "no preset of that name", "aisb policy presets"),
+    ("ca-bundle: /nowhere.pem", "/nowhere.pem: No such file", "PEM certificates"),
+    ("customize: /nowhere", "/nowhere: No such file", "file of instructions"),
+    ("env: [NOPE]", "NOPE: this variable is not set", "export NOPE="),
+    ("gate-network: host", "gate-network 'host'", "podman network ls"),
+    ("harness: codex", "harness 'codex'", "claude pi"),
+    ("inject: [X]", "HOST[:Header]", "AI_API_TOKEN@"),
+    ("mask: ['']", "there is nothing here", "a text"),
+    ("memory: 12zz", "memory '12zz'", "8g"),
+    ("mount: [/nowhere]", "mount /nowhere", "name what is there"),
+    ("net: nnoe", "net 'nnoe'", "allow or none"),
+    ("node: 21", "node '21'", "22 or 24"),
+    ("proxy: foo", "proxy 'foo'", "https://HOST:PORT"),
+    ("quiet: maybe", "quiet 'maybe'", "1 or 0"),
+    ("timeout: 5y", "timeout '5y'", "90s"),
+)
 FAULTS = [
+    *(Fault("configuration", FAIL, said, fix, settings={"config.yaml": f"{text}\n"}) for text, said, fix in VALUES),
+    Fault("configuration", FAIL, "AISB_MEMORY '12zz'", "8g", environ={"AISB_MEMORY": "12zz"}),
     Fault("user", FAIL, "does not run as root", "as an ordinary user", uids=(0, 0)),
     Fault("user", FAIL, "does not run as root", "as an ordinary user", uids=(1000, 0)),
     Fault("home", FAIL, "HOME /nowhere is not a directory", "log in as a user", environ={"HOME": "/nowhere"}),
@@ -314,7 +336,13 @@ FAULTS = [
 MAPPERS = ("newuidmap", "newgidmap")
 # What is not as on most machines, and no fault.
 WELL = [
-    Fault("configuration", OK, "config.yaml can be read", "", settings={"config.yaml": "allow: [x.test]\n"}),
+    Fault(
+        "configuration",
+        OK,
+        "config.yaml says what a run can do",
+        "",
+        settings={"config.yaml": "allow: [x.test, '@npm']\n"},
+    ),
     Fault("configuration", OK, "the defaults hold", ""),
     Fault("id mappers", OK, "may map ids", "", plain=MAPPERS, capable=MAPPERS),
     Fault("home", OK, "", "", environ={"HOME": ""}),
@@ -356,7 +384,7 @@ def machine(place: Place, fault: Fault) -> Machine:
     home = tmp_path / "home"
     home.mkdir()
     environ = {"HOME": str(home), "XDG_RUNTIME_DIR": str(run), "PATH": f"{tmp_path}/bin", **fault.environ}
-    found = Machine(environ, fault.podman, f"{tmp_path}/root", f"{tmp_path}/bin", fault.uids)
+    found = Machine(environ, fault.podman, need_configuration, f"{tmp_path}/root", f"{tmp_path}/bin", fault.uids)
     files = {**FILES, **fault.files}
     for name, text in fault.settings.items():
         write(f"{home}/.config/ai-sandbox/{name}", text)
