@@ -35,6 +35,10 @@ class _Target(NamedTuple):
     session: Session | None
 
 
+# What a client's session is started with.
+_SERVE = "aisb serve"
+
+
 def allow_verb(text: str, *, period: str, run: str, save: bool, project: str) -> int:
     """Allow it in a running sandbox, and for later runs too if `save`."""
     entries = _parsed(ALLOW, text)
@@ -81,7 +85,7 @@ def checked_entry(session: Session, action: str, text: str) -> dict[str, object]
     """What the entry would be, and nothing else happens. Raises UsageError for what no running sandbox can have."""
     entries = _live(action, text, _parsed(action, text))
     try:
-        need_gate_of(session, entries)
+        need_gate_of(session, entries, _SERVE)
     except UsageError as error:
         return {**_answer(action, [], f"nothing is opened by that: {error.message}; {error.hint}"), **_named(entries)}
     addresses = _addresses(entries)
@@ -91,7 +95,7 @@ def checked_entry(session: Session, action: str, text: str) -> dict[str, object]
 def say_entry(session: Session, action: str, text: str, seconds: int) -> dict[str, object]:
     """Put an entry in force for a run, for so long (0: to its end); what that is, and how many connections it ended."""
     entries = _live(action, text, _parsed(action, text))
-    closed = _say(session, entries, seconds)
+    closed = _say(session, entries, seconds, _SERVE)
     answer = _answer(action, entries, _taken_back(_addresses(entries), f"{seconds} s" if seconds else ""))
     return {**answer, **({"closed": closed} if action == DENY else {})}
 
@@ -169,9 +173,9 @@ def written_beside(project: str, runtime: str) -> list[str]:
     ]
 
 
-def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
+def _say(session: Session, entries: list[LiveEntry], seconds: int, start: str = "aisb") -> int:
     try:
-        return say_to_gate(session, entries, seconds)
+        return say_to_gate(session, entries, seconds, start)
     except Unavailable as error:
         if has_lost_its_gate(session):
             raise Unavailable(
@@ -180,7 +184,7 @@ def _say(session: Session, entries: list[LiveEntry], seconds: int) -> int:
             ) from error
         if entries[0].allows:
             what = f"{entries[0].text()} is not allowed in run {session.run}"
-            hint = f"try again, or start a new run with: aisb --allow {quote(entries[0].text())}"
+            hint = f"try again, or start a new run with: {start} --allow {quote(entries[0].text())}"
         else:
             what = f"that {entries[0].text()} is denied in run {session.run} could not be proved"
             hint = "try again, or end that run"

@@ -81,35 +81,39 @@ def _gate_of(session: Session) -> str:
     return gate if os.path.basename(os.path.dirname(gate)) == "g" else ""
 
 
-def need_gate_of(session: Session, entries: Sequence[LiveEntry]) -> str:
-    """The directory of the run's gate. Raises UsageError for a run without one: it has what it began with."""
+def need_gate_of(session: Session, entries: Sequence[LiveEntry], start: str = "aisb") -> str:
+    """
+    The directory of the run's gate.
+
+    Raises UsageError for a run without one: it has what it began with, and `start` begins the line of another.
+    """
     flags = _flags(entries, "")
     if read_if_there(f"{session.files}/mode") == f"{PINNED}\n".encode():
         raise UsageError(
             f"run {session.run} has no gate (--no-gate): its names were pinned when it started, and nothing changes",
-            hint=f"end it, and start one: aisb --no-gate {flags}",
+            hint=f"end it, and start one: {start} --no-gate {flags}",
         )
     if not (gate := _gate_of(session)):
         is_allowed = all(entry.allows for entry in entries)
         raise UsageError(
             f"run {session.run} has no gate: it was started with another --net",
-            hint=f"start one with: aisb {flags}" if is_allowed else f"end it: aisb stop {session.run}",
+            hint=f"start one with: {start} {flags}" if is_allowed else f"end it: aisb stop {session.run}",
         )
     return gate
 
 
-def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int) -> int:
+def say_to_gate(session: Session, entries: Sequence[LiveEntry], seconds: int, start: str = "aisb") -> int:
     """
     Put entries in force for a run; how many connections that ended. Returns once its gate has proved it.
 
     Raises UsageError for what needs a new run, Unavailable where the gate could not prove it.
     """
-    gate = need_gate_of(session, entries)
+    gate = need_gate_of(session, entries, start)
     items = [entry._asdict() for entry in entries]
     answer = ask(gate, {"op": "say", "run": session.run, "entries": items, "seconds": seconds}, _ANSWER_SECONDS)
     if refused := answer.get("refused"):
         text = ",".join(entry.text() for entry in entries)
-        raise UsageError(f"{text}: {refused}", hint=f"start a new run for it: aisb {_flags(entries, str(refused))}")
+        raise UsageError(f"{text}: {refused}", hint=f"start a new run for it: {start} {_flags(entries, str(refused))}")
     closed = answer.get("closed", 0)
     if type(closed) is not int:
         raise Unavailable("the gate answers something else than was asked")

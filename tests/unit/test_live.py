@@ -568,7 +568,7 @@ def test_what_an_entry_would_be_is_told_before_anything_is_asked_of_a_gate() -> 
 def test_a_client_without_a_gate_is_told_that_nothing_would_be_opened_and_what_opens_it() -> None:
     """Where it asks before it does it; the refusal of the deed names the same."""
     asked = {"entry": "a.test,b.test:99"}
-    start = "aisb --allow a.test --allow b.test:99"
+    start = "aisb serve --allow a.test --allow b.test:99"
     why = "run 1a2b3c4d has no gate: it was started with another --net"
 
     with pytest.raises(UsageError) as refused:
