@@ -18,12 +18,12 @@ from aisb.effects.host import need_host
 from aisb.effects.live import find_run, has_lost_its_gate, is_of
 from aisb.effects.process import SystemRunner
 from aisb.effects.sealed import sealed, sealed_by
-from aisb.effects.session import every_orphan, living, owner_of
+from aisb.effects.session import PASTED, every_orphan, living, owner_of
 from aisb.effects.situation import resolve_project
 from aisb.effects.state import directories, read_if_there
 from aisb.effects.stop import stop
 from aisb.effects.supervise import run_beside
-from aisb.errors import AisbError, Unprotected, UsageError
+from aisb.errors import AisbError, Unavailable, Unprotected, UsageError
 from aisb.render.argv import HOME_TARGET, PROJECT_TARGET, exec_argv, in_directory
 from aisb.render.denials import denial_lines
 from aisb.render.identity import environment_block, parse_block
@@ -195,7 +195,11 @@ def _home_of(session: Session) -> str:
 
 def _environment(session: Session, given: dict[bytes, bytes], *, terminal: bool) -> dict[bytes, bytes]:
     """What the run's own command has, what it was given included; of a terminal this one's name. What is given wins."""
-    number = (read_if_there(session.variables) or b"-1").decode("ascii", "replace").strip()
+    lent = read_if_there(session.variables)
+    if lent is None and session.run == PASTED:
+        said = f"run {session.run} came from pasted lines (--dry-run): no command can be added to it"
+        raise Unavailable(said, hint="end it, and start it by aisb, without --dry-run")
+    number = (lent or b"-1").decode("ascii", "replace").strip()
     block = sealed_by(owner_of(session), int(number) if number.isdigit() else -1)
     name = os.environb.get(b"TERM", b"") if terminal else b""
     return parse_block(block) | ({b"TERM": name} if name else {}) | given

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # A run's directory is made in milliseconds.
 _MAKING_SECONDS = 60.0
 
+# The run of lines that `--dry-run` printed. All zeroes is no id that a gate takes.
+PASTED = "00000001"
+
 
 class Session(NamedTuple):
     """The directory of one run."""

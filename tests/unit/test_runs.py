@@ -21,7 +21,7 @@ from aisb.effects.run_record import new_fields, record_text
 from aisb.effects.run_state import state_of
 from aisb.effects.sealed import sealed
 from aisb.effects.serve import need_pipes
-from aisb.effects.session import lend_variables, open_session, session_at, start_time, this_process
+from aisb.effects.session import PASTED, lend_variables, open_session, session_at, start_time, this_process
 from aisb.effects.stop import stop
 from aisb.effects.supervise import Outcome
 from aisb.errors import Unavailable, Unprotected, UsageError
@@ -283,6 +283,19 @@ def test_a_run_that_nobody_could_speak_with_is_refused(words: list[str]) -> None
 
     for given in (["--detach", "-p", "fix the tests"], ["--detach", "--", "true"]):
         assert read_request(split(given, frozenset()), {}).has("detach")
+
+
+def test_to_a_run_of_pasted_lines_no_command_is_added(tmp_path: Path) -> None:
+    """Nobody keeps what its command was given; and that is said, with what to do."""
+    session = open_session(str(tmp_path), PASTED, {}, "{}")
+
+    with pytest.raises(Unavailable) as refused:
+        _environment(session, {}, terminal=False)
+
+    assert (refused.value.message, refused.value.hint) == (
+        "run 00000001 came from pasted lines (--dry-run): no command can be added to it",
+        "end it, and start it by aisb, without --dry-run",
+    )
 
 
 def test_a_later_command_has_what_the_run_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
