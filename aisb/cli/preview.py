@@ -50,7 +50,7 @@ from aisb.effects.run import (
     view_of,
     writable_roots,
 )
-from aisb.effects.session import Session, directories_of
+from aisb.effects.session import PASTED, Session, directories_of
 from aisb.effects.shield import Shield, look
 from aisb.effects.situation import resolve_project
 from aisb.effects.sources import read_sources
@@ -77,8 +77,7 @@ if TYPE_CHECKING:
     from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
 
-# All zeroes is no id that a gate takes.
-_RUN = "00000001"
+_RUN = PASTED
 _SECCOMP = "seccomp.json"
 _SHOW_A_PROXY = ("dry-run", "print-squid", "print-gate-nft")
 # What was asked for, and says nothing of the run.
@@ -214,8 +213,7 @@ def settings_in_force(request: Request) -> Iterator[str]:
 def _unready(plan: Plan) -> Iterator[str]:
     """What the files of a run hold that only its start finds out."""
     if plan.net == PINNED and read_policy(plan.session_files["policy.json"]).names:
-        yield "--no-gate: a run looks its names up when it starts, and writes what they lead to into pins and"
-        yield "sandbox.nft. Here none is looked up, so these lines reach no name: only addresses that are entries"
+        yield "--no-gate: a run looks its names up when it starts; these lines reach no name, only addresses"
 
 
 def _undone(request: Request, job: Job, plan: Plan) -> Iterator[str]:

@@ -122,8 +122,10 @@ def dry_run_lines(run: Shown, gate: ShownGate | None = None) -> list[str]:
         *(f"# in force: {printable(text)}" for text in run.settings),
         *([f"# but {run.unkept}"] if run.unkept else []),
         "# ... and what adds up (entries, variables, mounts), each with where it was written: --print-policy",
+        *(f"# {printable(text)}" for text in (*run.unready, *run.undone)),
         "(",
         "set -e",
+        *_refusals(run, gate),
         "trap : HUP INT TERM",
         *_preparations(run, gate),
         *(
@@ -131,12 +133,25 @@ def dry_run_lines(run: Shown, gate: ShownGate | None = None) -> list[str]:
             for item in run.publish
         ),
         *(_of_gate(gate) if gate else []),
-        *(f"# {printable(text)}" for text in run.undone),
         # It holds the gate's lock, without which a gate ends when its time is over.
         *([f"exec 9>>{quote(f'{gate.directory}/lock')}", "flock -s 9"] if gate else []),
         f"({_THIS}; {_sandbox(run)})",
         ")",
     ]
+
+
+def _refusals(run: Shown, gate: ShownGate | None) -> Iterator[str]:
+    """As a run does before anything is started: none without a variable that it takes a value from."""
+    for name in dict.fromkeys(value for _, value, is_private in run.variables if is_private and value):
+        yield _refusal(name, f"${{{name}+set}}")
+    told = [gate.login, *(secret.variable for secret in gate.secrets)] if gate else []
+    for name in dict.fromkeys(name for name in told if name):
+        yield _refusal(name, f"${{{name}:+set}}")
+
+
+def _refusal(name: str, there: str) -> str:
+    said = f"aisb: {name}: this variable is not set in the shell that these lines are pasted in"
+    return f'[ "{there}" ] || {{ echo {quote(said)} >&2; exit 2; }}'
 
 
 def _sandbox(run: Shown) -> str:
@@ -171,7 +186,6 @@ def _preparations(run: Shown, gate: ShownGate | None) -> Iterator[str]:
         yield f"mkdir -m {mode:o} {quote(path)} || {{ echo {quote(_TAKEN)} >&2; exit 1; }}"
         yield "trap tidy EXIT"
         yield _THIS
-    yield from (f"# {printable(text)}" for text in run.unready)
     yield from (f"printf %s {quote(text)} >{quote(path)}" for path, text in prepared.files)
     yield from (f"aisb --no-cwd --net none --print-seccomp >{quote(path)}" for path in prepared.seccomp)
     for source, target in prepared.missing:

@@ -184,6 +184,7 @@ aisb --net none --no-cwd --dry-run -- sleep 600 >../d
 begins() { until grep -q exec $XDG_RUNTIME_DIR/aisb/r/00000001/phases 2>/dev/null; do sleep 0.1; done; }
 sh ../d & begins
 aisb ps --quiet
+aisb exec 00000001 -- true 2>&1
 aisb stop 00000001 2>&1; wait $!; echo "stopped $?"
 aisb ps; aisb stop 00000001 2>&1
 aisb clean 2>&1; find $XDG_RUNTIME_DIR/aisb -name 00000001
@@ -201,5 +202,9 @@ def test_a_paste_is_a_run_while_it_lasts(lab: Lab) -> None:
 
     ended = "aisb: no run whose id begins with 00000001 goes on"
     hint = "aisb:   see what ran, and how it ended: aisb ps --all"
-    first = ["00000001", "aisb: run 00000001 has ended", "stopped 143", ended, hint, "nothing to remove"]
+    exec_said = [
+        "aisb: run 00000001 came from pasted lines (--dry-run): no command can be added to it",
+        "aisb:   end it, and start it by aisb, without --dry-run",
+    ]
+    first = ["00000001", *exec_said, "aisb: run 00000001 has ended", "stopped 143", ended, hint, "nothing to remove"]
     assert result.text.splitlines() == [*first, "removed directory .../r/00000001", "freed"], result.errors
