@@ -185,6 +185,10 @@ class Tree:
         try:
             with os.scandir(descriptor) as found:
                 return sorted(Entry(item.name, _kind(item)) for item in islice(found, MOST_NAMES))
+        except OSError as error:
+            # It takes another descriptor, of the same.
+            _refuse_own_fault(path, error)
+            raise
         finally:
             os.close(descriptor)
 

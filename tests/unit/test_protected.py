@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -282,6 +283,27 @@ def test_what_is_watched_is_not_taken_for_gone_for_want_of_descriptors(project: 
             watched_at(f"{project}/.git/config", FILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_directory_that_is_watched_has_not_changed_for_want_of_descriptors(project: Path) -> None:
+    """However many there are still: it takes some to look at one."""
+    make(project, {".git/hooks/x/y": ""})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
+    for descriptor in spare:
+        os.close(descriptor)
+
+    found = []
+    for limit in spare:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            with contextlib.suppress(Unavailable):
+                found.append(watched_at(f"{project}/.git/hooks", DIRECTORY))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert 0 < len(found) < len(spare)
+    assert set(found) == {watched_at(f"{project}/.git/hooks", DIRECTORY)}
 
 
 @pytest.mark.parametrize("path", [".git", ".git/modules", ".git/worktrees"])
