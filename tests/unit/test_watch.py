@@ -161,14 +161,21 @@ def test_no_name_makes_a_line_among_ours(place: Path) -> None:
 def test_a_machine_without_descriptors_does_not_end_the_watch(place: Path) -> None:
     """What has changed meanwhile is told when there are some again."""
     told: queue.Queue[str] = queue.Queue()
+    may_go_on = threading.Event()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    with watching(place, "a", "b", tell=told.put):
+    # Before it looks at the other one: what is open when the limit comes is read for all that.
+    def tell(event: str) -> None:
+        told.put(event)
+        may_go_on.wait(LONG)
+
+    with watching(place, "a", "b", tell=tell):
         (place / "p/a").write_text("x")
         first = told.get(timeout=LONG)
         with open(place / "p/b", "w", encoding="ascii") as file:
             resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
             file.write("x")
+        may_go_on.set()
         is_told = _is_told(told)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         second = told.get(timeout=LONG)
