@@ -172,21 +172,34 @@ def test_an_expression_that_takes_too_long_refuses_and_lets_others_be_judged(pat
 def test_paths_that_take_just_not_too_long_are_given_up_as_well() -> None:
     """Some thirty milliseconds each, as many as an agent likes: nobody else would be judged meanwhile."""
     engine = host(Rule("ALLOW", "GET", "/(a+)+b"))
-    slow = next(path for length in range(10, 60) if _takes(path := f"/{'a' * length}c") > 0.015)
+    slow = next(path for length in range(10, 60) if _takes(path := f"/{'a' * length}c") > 0.01)
     began = time.process_time()
 
     found = [engine.judge("GET", slow).reason for _ in range(300)]
 
     assert time.process_time() - began < 2
-    assert (found[0], found[-1], engine.judge("GET", "/ab").allowed) == (Reason.PATH, Reason.LIMIT, True)
+    # While they are given up some of that is forgotten, and one more of them is compared.
+    assert (found[0], found.count(Reason.LIMIT) > 200, engine.judge("GET", "/ab").allowed) == (Reason.PATH, True, True)
 
 
 def _takes(path: str) -> float:
+    """The shortest of a few times: a processor that others use too takes up to twice as long."""
+    return min(_takes_once(path) for _ in range(5))
+
+
+def _takes_once(path: str) -> float:
     began = time.process_time()
     host(Rule("ALLOW", "GET", "/(a+)+b")).judge("GET", path)
     return time.process_time() - began
 
 
+@pytest.fixture
+def nothing_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine takes to give somebody the time that is counted."""
+    monkeypatch.setattr("aisb.domain.http_rules._PART", 0.0)
+
+
+@pytest.mark.usefixtures("nothing_forgotten")
 def test_what_takes_too_long_for_one_run_is_judged_for_another() -> None:
     common = Engine(rules=[HostPolicy("a.test", (Rule("ALLOW", "GET", "/(a+)+b"),))])
     one, other = common.apart(), common.apart()

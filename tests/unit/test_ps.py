@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -308,11 +309,12 @@ def test_a_list_of_very_many_denials_is_there_at_once(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="run-") as run:
         os.symlink(directories(tmp_path).runtime, f"{run}/aisb")
         environ = {"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": run}
-        before = time.monotonic()
+        # Of the processor's time: how much of it there is to be had is nothing of ours.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(
             [sys.executable, "-m", "aisb", "ps", "--json"], env=environ, capture_output=True, text=True, check=True
         )
-        seconds = time.monotonic() - before
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
     denials = [run["denials"] for run in json.loads(done.stdout)["runs"]]
     assert (len(denials), set(denials) <= {None, 160_000}, seconds < 5) == (20, True, True)
