@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Of what nothing ends: an escaped one is seen for so long, and then goes by itself.
-LONGEST_SECONDS = 20
+LONGEST_SECONDS = 60
 
 # As the launcher does for a later command: its life is watched, and it becomes an init that takes in orphans and ends
 # with its command. Whatever is begun has the pipe `held` open.
@@ -39,22 +39,22 @@ if not os.fork():
     if not os.fork():
         for number in (1, 2, 15):
             signal.signal(number, signal.SIG_IGN)
-        signal.alarm(20)
+        signal.alarm(60)
         os.write(int(sys.argv[1]), b".")
         signal.pause()
     os._exit(0)
-signal.alarm(20)
+signal.alarm(60)
 while True:
     signal.pause()
 """
 # One after the other for longer than anybody takes to end it: some are always begun that nobody has seen yet.
 BREEDING = """
 import os, signal, sys, time
-signal.alarm(20)
+signal.alarm(60)
 for number in range(3000):
     if not os.fork():
         os.setsid()
-        signal.alarm(20)
+        signal.alarm(60)
         signal.pause()
         os._exit(0)
     if number == 20:
@@ -73,7 +73,7 @@ os.write(int(sys.argv[1]), b".")
 for number in range(300):
     if os.fork():
         os._exit(0)
-signal.alarm(20)
+signal.alarm(60)
 signal.pause()
 """
 # Dead by the look of it: its first thread has ended, and another goes on.
@@ -83,7 +83,7 @@ def go_on():
     while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
         time.sleep(0.001)
     os.write(int(sys.argv[1]), b".")
-    time.sleep(20)
+    time.sleep(60)
     os._exit(0)
 if os.fork():
     signal.pause()

@@ -218,7 +218,7 @@ signal.signal(signal.SIGTTIN, count)
 podman = os.getpid()
 (begun, begins), (trying, tries_to), (life, lives) = os.pipe(), os.pipe(), os.pipe()
 def wait_until_held():
-    for _ in range(100):
+    for _ in range(1000):
         if open(f"/proc/{podman}/stat").read().rpartition(")")[2].split()[0] == "T": return
         time.sleep(0.01)
 if not os.fork():

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SERVER = "from gate.tools import main; main({b'PATH': b'/usr/bin:/bin'})"
+PLAIN = (sys.executable, "-c", SERVER)
 # As on a file system that has no files without a name.
 WITHOUT_NAMELESS = (sys.executable, "-c", f"import os; os.O_TMPFILE = os.O_DIRECTORY; {SERVER}")
+# As on a machine that has time for a keeper.
+PATIENT = (sys.executable, "-c", f"from gate import tool_exec; tool_exec._PATIENCE_SECONDS = 60; {SERVER}")
 # root writes what it may not, unless this is taken from it.
 UNPRIVILEGED = (
     *(("setpriv", "--inh-caps=-all", "--bounding-set=-all") if os.getuid() == 0 else ()),
@@ -98,7 +101,7 @@ class Tools:
 
 
 @contextlib.contextmanager
-def tools(place: Path, before: bytes = b"", argv: Sequence[str] = (sys.executable, "-c", SERVER)) -> Iterator[Tools]:
+def tools(place: Path, before: bytes = b"", argv: Sequence[str] = PLAIN) -> Iterator[Tools]:
     """One that has to be there at the end."""
     # A file: of a pipe that nobody reads a long complaint would wait for ever.
     with tempfile.TemporaryFile() as errors:
@@ -184,7 +187,7 @@ def test_what_the_kernel_has_no_file_of_is_not_written(tmp_path: Path, path: str
     assert (tmp_path / "file").read_text() == "kept"
 
 
-@pytest.mark.parametrize("argv", [(sys.executable, "-c", SERVER), WITHOUT_NAMELESS], ids=["nameless", "named"])
+@pytest.mark.parametrize("argv", [PLAIN, WITHOUT_NAMELESS], ids=["nameless", "named"])
 def test_a_directory_that_vanishes_under_a_file_that_is_written_fails_that_call_alone(
     tmp_path: Path, argv: tuple[str, ...]
 ) -> None:
@@ -300,7 +303,7 @@ import os, signal, sys
 def deaf():
     for number in (1, 2, 15):
         signal.signal(number, signal.SIG_IGN)
-    signal.alarm(20)
+    signal.alarm(60)
 if not os.fork():
     os.setsid()
     if not os.fork():
@@ -321,18 +324,18 @@ def test_all_that_a_command_began_ends_with_it(tmp_path: Path, how: str, ended: 
     """Also what left its parent and its session, and where the command has stopped what keeps it."""
     os.mkfifo(tmp_path / "held")
     words = ["sh", "-c", 'exec "$0" -c "$1" "$2" >held', sys.executable, BEGINS, how]
-    more = {"timeoutMs": 3000} if ended == "timeout" else {}
+    more = {"timeoutMs": 6000} if ended == "timeout" else {}
 
-    with tools(tmp_path) as server:
+    with tools(tmp_path, argv=PATIENT if how == "stays" else PLAIN) as server:
         server.say(request(1, "exec", command=words, **more))
         with open(tmp_path / "held", "rb", buffering=0) as held:
             assert held.read(1) == b"."
             if ended == "cancel":
                 server.say(note("cancel", id=1))
-            assert server.is_heard(10)
+            assert server.is_heard(20)
             answer = server.answer()
             # By then nobody is left; where somebody else had to end them they may be just about to go.
-            assert select.select([held], [], [], 0 if how == "stays" else 10)[0]
+            assert select.select([held], [], [], 0 if how == "stays" else 15)[0]
             assert held.read(1) == b""
 
     assert (answer["exitCode"], answer["signal"], answer["ended"]) == (None, "SIGKILL", ended)
