@@ -176,6 +176,11 @@ def _describe(path: str) -> str:
 
 def make_box(home: str = "home") -> Iterator[Box]:
     """A box, gone afterwards. Not below pytest's own directory, which the account cannot enter."""
-    with tempfile.TemporaryDirectory(prefix="aisb-install-") as directory:
-        os.chmod(directory, 0o755)
-        yield Box(directory, home)
+    # Nor what we write there, by a umask of ours that is tighter than most.
+    before = os.umask(0o022)
+    try:
+        with tempfile.TemporaryDirectory(prefix="aisb-install-") as directory:
+            os.chmod(directory, 0o755)
+            yield Box(directory, home)
+    finally:
+        os.umask(before)

@@ -29,7 +29,8 @@ def test_a_private_directory_has_no_open_parent(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir(mode=0o755)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o755)
 
     make_private(f"{tmp_path}/mine")
 
