@@ -600,7 +600,7 @@ def test_a_terminal_belongs_to_the_command(gate: str) -> None:
 
 def test_orphans_are_taken_in_and_end_with_the_command(gate: str) -> None:
     """The init reaps; when the command ends the sandbox does, relay and leftovers included."""
-    ended = shell("(sleep 100 & echo $!) ; sleep 0.1; ps -o ppid= -C sleep", gate=gate)
+    ended = shell("(sleep 100 & echo $!) ; until ps -o ppid= -C sleep; do :; done", gate=gate)
 
     assert ended.stdout.split()[1:] == [b"1"]
     assert ended.code == 0

@@ -7,7 +7,6 @@ Where two walls stand behind each other, either alone holds, and only without bo
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -323,6 +322,4 @@ def test_a_silent_tunnel_that_time_would_cut(world: World, system: str) -> None:
     short: Any = (("squid.conf", "read_timeout 2 hours", "read_timeout 1 seconds"),)
     with gate_without(world, system, short) as (_, path), connected(path) as client:
         tunnel(client, "allowed.test:5432")
-        begun = time.monotonic()
-        assert listen(client, seconds=6).is_closed
-        assert time.monotonic() - begun < 5
+        assert listen(client, seconds=30).is_closed

@@ -15,6 +15,7 @@ import dnslib
 import pytest
 
 from gate import relay as program
+from gate import verdicts
 from gate.loop import Loop
 from gate.names import Names
 from gate.relay import Relay, is_own
@@ -191,7 +192,7 @@ def test_a_denied_client_is_reset(bridge: FakeBridge, rig: Rig) -> None:
     began = time.monotonic()
     assert is_reset(lambda: rig.dial(*DENIED_TARGET))
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < program.REFUSAL_SECONDS
     assert bridge.asked == ["CONNECT 203.0.113.11:443 HTTP/1.1"]
 
 
@@ -261,7 +262,8 @@ def test_without_a_gate_everything_is_refused_at_once(rig: Rig) -> None:
 
     assert (explicit, plain, answer) == (program.unreachable(), program.unreachable(), ("SERVFAIL", []))
     assert explicit.startswith(b"HTTP/1.1 502 ")
-    assert time.monotonic() - began < 1
+    # The shortest that anything is waited for.
+    assert time.monotonic() - began < verdicts.ANSWER_SECONDS
 
 
 @contextlib.contextmanager
