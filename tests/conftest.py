@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("patient", deadline=None)
+# How long an example takes, or takes to be made, says how busy the machine is.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "golden")
