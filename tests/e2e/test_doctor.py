@@ -177,8 +177,8 @@ def test_a_broken_host_is_mended_by_what_doctor_says_alone(lab: Lab, broken: Bro
 
 # From where nothing is, with settings of the user's that a run would heed; and one that is ended while its run begins.
 DEEP = """
-mkdir -p ~/.config/ai-sandbox
-printf 'allow: [evil.test]\\nenv: [MINE]\\nmount: [/nowhere]\\n' >~/.config/ai-sandbox/config.yaml
+mkdir -p ~/.config/ai-sandbox ~/shown; export MINE=mine
+printf 'allow: [evil.test]\\nenv: [MINE]\\nmount: [~/shown]\\n' >~/.config/ai-sandbox/config.yaml
 mkdir gone && cd gone && rmdir ../gone
 aisb doctor --deep >/dev/null &
 until ls -d "$XDG_RUNTIME_DIR"/aisb-deep-*/g/*/r/*/ >/dev/null 2>&1; do sleep 0.02; done
