@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aisb.domain.names import OWN_SUFFIX
-from aisb.render.argv import CAPABILITIES, LABEL, OWN_NAMESPACES, Mount
+from aisb.render.argv import CAPABILITIES, LABEL, LOCAL_CONGESTION, OWN_NAMESPACES, Mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,6 +77,7 @@ def gate_argv(view: GateView) -> tuple[str, ...]:
         "--security-opt", LABEL,
         "--sysctl", f"net.ipv4.ip_local_port_range={FIRST_EPHEMERAL_PORT} {LAST_EPHEMERAL_PORT}",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
+        *LOCAL_CONGESTION,
         "--read-only",
         "--read-only-tmpfs=false",
         "--preserve-fds", str(1 + bool(view.owner) + view.holds_secrets),

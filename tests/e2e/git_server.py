@@ -44,6 +44,12 @@ http {
     uwsgi_temp_path PLACE/uwsgi;
     scgi_temp_path PLACE/scgi;
     client_max_body_size 0;
+    # Of HTTP/2 it takes in what fits in here before it is read on, and a busy machine takes its time to read on.
+    client_body_buffer_size 1m;
+    http2_body_preread_size 1m;
+    http2_recv_buffer_size 1m;
+    client_body_timeout 600;
+    send_timeout 600;
     fastcgi_read_timeout 600;
     ssl_certificate_key PLACE/server.key;
 SERVERS

@@ -60,6 +60,7 @@ def test_a_sandbox_has_every_protection_on_its_command_line() -> None:
         "--security-opt", f"seccomp={session}/seccomp.json",
         "--security-opt", "label=disable",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
+        "--sysctl", "net.ipv4.tcp_congestion_control=reno",
         "--preserve-fds", "2",
         "--memory=8g", "--ulimit=nofile=1024",
         "--label=aisb.role=sandbox",

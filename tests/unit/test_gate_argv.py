@@ -35,6 +35,7 @@ def test_a_gate_has_every_protection_on_its_command_line() -> None:
         "--security-opt", "label=disable",
         "--sysctl", "net.ipv4.ip_local_port_range=32768 60999",
         "--sysctl", "net.ipv4.ip_unprivileged_port_start=0",
+        "--sysctl", "net.ipv4.tcp_congestion_control=reno",
         "--read-only",
         "--read-only-tmpfs=false",
         "--preserve-fds", "1",
