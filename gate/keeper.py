@@ -221,7 +221,6 @@ def end_offspring(above: int, seconds: float) -> None:
     was_over = False
     while time.monotonic() < deadline:
         found = offspring(above)
-        found.pop(os.getpid(), None)
         is_settled = found.keys() <= known
         for process, lives in found.items():
             if lives:
@@ -234,12 +233,15 @@ def end_offspring(above: int, seconds: float) -> None:
         if is_settled:
             time.sleep(_LOOK_SECONDS)
     for process in offspring(above):
-        if process != os.getpid():
-            _kill(process, _signal.SIGKILL)
+        _kill(process, _signal.SIGKILL)
 
 
 def offspring(above: int) -> dict[int, bool]:
-    """Every process below that one, and whether it is alive: the dead are there until somebody has waited for them."""
+    """
+    Every process below that one but ourselves, and whether it is alive.
+
+    The dead are there until somebody has waited for them.
+    """
     children: dict[int, list[int]] = {}
     alive: dict[int, bool] = {}
     for process in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
@@ -249,7 +251,7 @@ def offspring(above: int) -> dict[int, bool]:
     found = list(children.get(above, []))
     for process in found:
         found.extend(children.get(process, []))
-    return {process: alive[process] for process in found}
+    return {process: alive[process] for process in found if process != os.getpid()}
 
 
 def _parent(process: int) -> tuple[int, bool] | None:

@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from aisb.effects.sources import Sources
     from aisb.effects.state import Directories
 
-_RUN = PASTED
 _SECCOMP = "seccomp.json"
 _SHOW_A_PROXY = ("dry-run", "print-squid", "print-gate-nft")
 # What was asked for, and says nothing of the run.
@@ -135,7 +134,7 @@ def preview(split: Split, asked: Request) -> int:
             unkept=unkept.sentence() if unkept.names else "",
             undone=tuple(_undone(request, job, rendered.plan())),
         )
-        told = ShownGate("", (), "", _RUN, login=request.wanted.proxy_auth, secrets=_secrets(request, injections))
+        told = ShownGate("", (), "", PASTED, login=request.wanted.proxy_auth, secrets=_secrets(request, injections))
         texts += [f"{line}\n" for line in _dry_run(job, rendered.plan(), shown, told)]
     answer("".join(texts))
     if request.has("print-policy"):
@@ -271,14 +270,14 @@ def _secrets(request: Request, injections: Sequence[Injected]) -> tuple[ShownSec
 def _dry_run(job: Job, plan: Plan, shown: Shown, told: ShownGate) -> list[str]:
     gated = plan.net == ALLOW
     runtime = job.directories.runtime
-    gate_plan = gate_plan_of(job, plan, _RUN)
+    gate_plan = gate_plan_of(job, plan, PASTED)
     directory = f"{runtime}/g/{gate_plan.short}"
-    session = Session(_RUN, f"{directory}/r/{_RUN}" if gated else f"{runtime}/r/{_RUN}")
+    session = Session(PASTED, f"{directory}/r/{PASTED}" if gated else f"{runtime}/r/{PASTED}")
     shield = _shield(writable_roots(job), job.directories.state)
     has_policy = bool(job.policy_directory)
     need_sound_places(job.places, shield, job.project, job.target, policy_directory=has_policy)
     need_secrets_outside(job, shield)
-    labels = (("aisb.role", "sandbox"), ("aisb.run", _RUN))
+    labels = (("aisb.role", "sandbox"), ("aisb.run", PASTED))
     run = shown._replace(
         session=session.path,
         prepared=_prepared(job, plan, session, shield, directory if gated else "", gate_plan),

@@ -21,12 +21,13 @@ CAPABILITIES = ("NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 
 # Explicit: containers.conf may make the host's own the default, and with the host's processes in sight
 # whatever runs as the caller can read their memory and, through /proc, their files.
+OWN_NAMESPACES = ("--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private")
+
 # The machine's own may be BBR, which stands still for minutes where pasta takes in less than is sent: a connection to
 # pasta has no selective acknowledgements. It ends there; the one that crosses the internet is pasta's, as the machine
 # has it. Of all that there are, only this one is allowed in every network namespace (tcp_congestion_control in
 # ip-sysctl.rst).
 LOCAL_CONGESTION = ("--sysctl", "net.ipv4.tcp_congestion_control=reno")
-OWN_NAMESPACES = ("--pid", "private", "--ipc", "private", "--uts", "private", "--cgroupns", "private")
 
 # SELinux: sandbox and gate share one label, none of their own, and nothing of the user's is ever relabelled.
 LABEL = "label=disable"
